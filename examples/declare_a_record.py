@@ -3,6 +3,7 @@
 The records are made up: a table of shops and how many work there, in three forms.
 """
 
+from archive.base import memory
 import json
 import pickle
 
@@ -35,16 +36,16 @@ SHOPS = Sequence(Tuple(name=String(), staff=Int()))
 
 def shops_of(data):
     """The record's tree, and its columns: names are numbers of the tree's strings."""
-    allowance = Limits().allowance(len(data))
-    tree = read_trees([Pickle("shops.pkl", memoryview(data))], [False], allowance)
-    return tree, parse(SHOPS, tree, np.array([0]), allowance)
+    with memory.charged(Limits().allowance(len(data))):
+        tree = read_trees([Pickle("shops.pkl", memoryview(data))], [False])
+        return tree, parse(SHOPS, tree, np.array([0]))
 
 
 print(SHOPS)
 tree, shops = shops_of(pickle.dumps((("north", 3), ("south", 5)), protocol=2))
 for name, staff in zip(shops.items["name"], shops.items["staff"], strict=True):
     print(tree.strings[int(name)], staff)
-again = build(SHOPS, shops, tree.strings, Limits().allowance(1 << 10))
+again = build(SHOPS, shops, tree.strings)
 print(pickle.loads(again))
 
 # JSON: a value is checked before anything is made of it.

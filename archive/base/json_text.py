@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.limits import Allowance
 
 MAX_DEPTH = 200
 """Most values inside values, where they are followed. PyTorch's own have some 12, plus 7 per nested graph."""
@@ -53,9 +53,9 @@ def words(value: object) -> str:
     return TYPE_WORDS.get(type(value), "something else")
 
 
-def read_json(data: memoryview, allowance: Allowance) -> Any:  # noqa: ANN401 (any value)
+def read_json(data: memoryview) -> Any:  # noqa: ANN401 (any value)
     """The value of a JSON record."""
-    allowance.take(json_cost(data), "JSON values")
+    memory.take(json_cost(data), "JSON values")
     with json_errors("character"), without_collecting():
         return json.loads(str(data, "utf-8"))
 

@@ -11,14 +11,13 @@ from abc import ABC, abstractmethod
 from sys import getsizeof
 from typing import TYPE_CHECKING, Protocol, overload
 
+from archive.base import memory
 from archive.base.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     import numpy as np
-
-    from archive.base.limits import Allowance
 
 
 WIDEST = 17
@@ -114,11 +113,11 @@ def decoded(data: bytes | memoryview) -> str:
     return bytes(data).decode("utf-8", "backslashreplace")
 
 
-def charged(data: bytes | memoryview, allowance: Allowance) -> str:
+def charged(data: bytes | memoryview) -> str:
     """UTF-8 as ``str``, after asking for its memory."""
-    with allowance.lent(WIDEST * len(data), "texts"):
+    with memory.lent(WIDEST * len(data), "texts"):
         text = decoded(data)
-    allowance.take(getsizeof(text), "texts")
+    memory.take(getsizeof(text), "texts")
     return text
 
 

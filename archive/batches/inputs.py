@@ -11,6 +11,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.base.quick_dataclass import dataclass
@@ -107,7 +108,8 @@ def shards_of(index: str) -> set[str]:
     """The places of the files that an index names; none where it is broken, which opening it will report."""
     try:
         with closing(by_ranges(index, most=LARGEST_INDEX)) as mapped:
-            names = read_index(mapped.data[:], DEFAULT_LIMITS.allowance(mapped.weight)).shards
+            with memory.charged(DEFAULT_LIMITS.allowance(mapped.weight)):
+                names = read_index(mapped.data[:]).shards
     except (ArchiveError, OSError):
         return set()
     return {absolute(joined(folder_of(index), name)) for name in names}

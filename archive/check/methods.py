@@ -64,7 +64,7 @@ def check_handles(
     check_bytes(
         archive,
         CALLSTACK_MAP,
-        partial(callstack_map.build_callstack_map, table, layout, allowance=archive.allowance),
+        partial(callstack_map.build_callstack_map, table, layout),
         report,
     )
     report.looked(len(table), "debug handle", "checked, with call stacks")
@@ -160,7 +160,7 @@ def _check_table(
     check_bytes(
         archive,
         name,
-        partial(method_handles.build_methods, table, allowance=archive.allowance),
+        partial(method_handles.build_methods, table),
         report,
     )
     report.looked(len(table.value), "instruction", "of methods checked")

@@ -33,6 +33,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from archive.base import memory
 from archive.base.diagnostics import REFUSED, wrong
 from archive.base.errors import ArchiveError, counted, one_line, shown
 from archive.base.json_text import is_exact, read_json
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from archive.base.diagnostics import Diagnostic, Diagnostics
-    from archive.base.limits import Allowance
     from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
     from archive.reader.records import ReadableRecord
@@ -102,15 +102,15 @@ def check_programs(archive: Archive, readable: set[str], report: Diagnostics) ->
     report.add_all(report.attempt("", lambda: list(file_faults(records))) or ())
     used: set[str] = set()
     for name, record in archive.programs.records.items():
-        with archive.allowance.part() as allowance:
-            check = _ProgramCheck(records, name, allowance, report)
+        with memory.part():
+            check = _ProgramCheck(records, name, report)
             payloads = Payloads(*map(check.rows, CONFIGS))
             used |= check.used
             if record in records:
                 report.attempt(record, partial(check.program, record, payloads))
             inputs = inputs_of_program(name)
             if inputs in records:
-                report.attempt(inputs, partial(check_inputs, records[inputs], allowance, report))
+                report.attempt(inputs, partial(check_inputs, records[inputs], report))
     unused = [name for name in records if name.startswith(tuple(CONFIGS)) and name not in used]
     if unused:
         size = sum(records[name].size for name in unused)
@@ -132,13 +132,10 @@ class _ProgramCheck:
         used: the records of tensors that its tables name.
     """
 
-    def __init__(
-        self, records: Mapping[str, ReadableRecord], name: str, allowance: Allowance, report: Diagnostics
-    ) -> None:
+    def __init__(self, records: Mapping[str, ReadableRecord], name: str, report: Diagnostics) -> None:
         self.used: set[str] = set()
         self._records = records
         self._name = name
-        self._allowance = allowance
         self._report = report
 
     def rows(self, folder: str) -> Rows | None:
@@ -154,7 +151,7 @@ class _ProgramCheck:
         return self._report.attempt(table, partial(self._rows, table, folder))
 
     def _rows(self, table: str, folder: str) -> Rows | None:
-        tree = read_json(self._records[table].view(), self._allowance)
+        tree = read_json(self._records[table].view())
         if self._report.add_all(mismatches(tree, TABLE), table):
             return None
         rows: Rows = tree["config"]
@@ -170,7 +167,7 @@ class _ProgramCheck:
     def program(self, record: str, payloads: Payloads) -> None:
         """Check a program."""
         data = self._records[record].view()
-        tree = read_json(data, self._allowance)
+        tree = read_json(data)
         is_refused = self._report.add_all(program_faults(tree, payloads), record)
         self._report.looked(1, "exported program", "held to what PyTorch 2.13 loads")
         if is_refused:
@@ -238,7 +235,7 @@ def check_legacy_programs(archive: Archive, readable: set[str], report: Diagnost
             report.add("note", name, "", "tensors, as PyTorch wrote them before 2.8, are not checked")
     if LEGACY_INPUTS in readable:
         inputs = archive.records[LEGACY_INPUTS]
-        report.attempt(LEGACY_INPUTS, partial(check_inputs, inputs, archive.allowance, report))
+        report.attempt(LEGACY_INPUTS, partial(check_inputs, inputs, report))
     if is_version and version.partition(".")[0] != str(MAJOR):
         problem = other_schema(f"expected schema {MAJOR}, found {shown(version)}", _release_of(archive))
         report.add_all([wrong("", problem, "does not match our current schema version")], VERSION)
@@ -271,8 +268,8 @@ def _missing_records(archive: Archive) -> Iterator[Diagnostic]:
 
 def _is_refused(archive: Archive, report: Diagnostics) -> bool:
     """Check a program of today's schema; whether PyTorch refuses it."""
-    with archive.allowance.part() as allowance:
-        tree = read_json(archive.records[LEGACY_PROGRAM].view(), allowance)
+    with memory.part():
+        tree = read_json(archive.records[LEGACY_PROGRAM].view())
         return report.add_all(program_faults(tree, Payloads(None, None)), LEGACY_PROGRAM)
 
 
@@ -340,7 +337,7 @@ NAMED = 3
 """Names that a message lists."""
 
 
-def check_inputs(record: ReadableRecord, allowance: Allowance, report: Diagnostics) -> None:
+def check_inputs(record: ReadableRecord, report: Diagnostics) -> None:
     """Check a record of sample inputs: a zip by ``torch.save``, with a pickle of a tuple or dict.
 
     The pickle is read as inert values. PyTorch 2.13 reads it with ``weights_only`` first; a pickle that asks
@@ -350,7 +347,7 @@ def check_inputs(record: ReadableRecord, allowance: Allowance, report: Diagnosti
     data = record.view()
     if not len(data):
         return
-    recognised = recognise(data, limits=allowance.limits, look=False)
+    recognised = recognise(data, limits=memory.limits(), look=False)
     if recognised.kind in LEGACY_KINDS:
         report.add("note", record.name, "", f"{recognised.what}, is not checked")
         return
@@ -358,12 +355,12 @@ def check_inputs(record: ReadableRecord, allowance: Allowance, report: Diagnosti
         message = f"expected what torch.save writes, found {recognised.what}; {REFUSED}"
         report.add("error", record.name, "", message)
         return
-    with opened_zip(Mapped(data, record.name), allowance) as container:
+    with opened_zip(Mapped(data, record.name)) as container:
         pickled = container.records[DATA]
         if pickled.size > PICKLE_BYTES:
             report.add("note", record.name, "", f"a pickle of {pickled.size:,} bytes is not checked")
             return
-        value, _ = plain_value(pickled.view(), 0, allowance)
+        value, _ = plain_value(pickled.view(), 0)
     what = maker_of(value)
     if isinstance(what, str) and what not in {"tuple", "dict"}:
         message = f"expected a tuple or dict, found {shown(what)}"

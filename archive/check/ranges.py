@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.diagnostics import Diagnostics
 from archive.base.errors import counted, shown
 from archive.check.records import check_bytes, check_texts
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from archive.base.columns import Ints
     from archive.base.diagnostics import Severity
-    from archive.base.limits import Allowance, Limits
+    from archive.base.limits import Limits
     from archive.debuginfo.tables import RangeTable, SourceTable
     from archive.reader.archive import Archive
 
@@ -96,25 +97,25 @@ class RangeChecks:
 TAGGED = (RangeLayout.TAG_FIRST, RangeLayout.INLINE, RangeLayout.STRING_TABLE)
 
 
-def check_tags(rows: RangeChecks, allowance: Allowance) -> None:
+def check_tags(rows: RangeChecks) -> None:
     """Check the tags of all rows."""
     tag = rows.table.tag
     tagged = rows.of_records([layout in TAGGED for layout in rows.table.layouts]).astype(np.bool_)
     missing = tagged & (tag < 0)
     rows.add("warning", missing, "rows without a tag", "tag", lambda row: f"expected a tag, found {tag[row]}")
     considered = np.flatnonzero(tagged & ~missing)
-    _check_ranges_of_tags(rows, considered, allowance)
+    _check_ranges_of_tags(rows, considered)
     _check_tags_of_ranges(rows, considered)
 
 
-def _check_ranges_of_tags(rows: RangeChecks, considered: Ints, allowance: Allowance) -> None:
+def _check_ranges_of_tags(rows: RangeChecks, considered: Ints) -> None:
     """Check that each row has the same range as the first row with its tag."""
     table = rows.table
     head = np.arange(len(table))
     head[considered] = _heads(considered, table.tag[considered])
     wrong = (table.start != table.start[head]) | (table.end != table.end[head])
     others = np.flatnonzero(~wrong & (head != np.arange(len(table))))
-    contents = SourceContents(table.sources, allowance.limits)
+    contents = SourceContents(table.sources, memory.limits())
     wrong[others] = ~contents.equal(table.source[others], table.source[head[others]])
 
     def describe(row: int) -> str:
@@ -230,7 +231,7 @@ UNREAD = (
 
 def ranges_of(archive: Archive, names: Sequence[str]) -> RangeTable:
     """Parse the source ranges of some records."""
-    return parse_source_ranges(archive.tree(names), archive.allowance)
+    return parse_source_ranges(archive.tree(names))
 
 
 def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, parsed: bool) -> Ints | None:
@@ -249,12 +250,12 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, p
     if table is not None:
         if parsed:
             check_texts(table.sources.strings, read, report)
-        with archive.allowance.lent(CHECKED_BYTES * len(table.offset), "source ranges that are checked"):
+        with memory.lent(CHECKED_BYTES * len(table.offset), "source ranges that are checked"):
             rows = RangeChecks(table, report)
             _check_offsets(archive, readable, rows)
             _check_spans(rows)
             _check_empty(rows)
-            check_tags(rows, archive.allowance)
+            check_tags(rows)
         report.looked(len(table), "source range", "checked: offsets, places in their texts, tags")
         for number, name in enumerate(table.names):
             if table.layouts[number] is RangeLayout.TAG_FIRST:
@@ -263,7 +264,7 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, p
                 check_bytes(
                     archive,
                     name,
-                    partial(build_source_ranges, table, number, allowance=archive.allowance),
+                    partial(build_source_ranges, table, number),
                     report,
                 )
     if len(read) < len(archive.range_records):

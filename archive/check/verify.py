@@ -18,6 +18,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.diagnostics import Diagnostic, Diagnostics, diagnostic_of
 from archive.base.errors import ArchiveError, LimitError
@@ -214,8 +215,8 @@ def _check_compiled(archive: Archive, readable: set[str], report: Diagnostics) -
     records = {name: record for name, record in archive.records.items() if name in readable}
     faults: list[Diagnostic] = []
     for model, names in model_folders(archive.records).items():
-        with archive.allowance.part() as allowance:
-            check = CompiledCheck(model, names, records, allowance)
+        with memory.part():
+            check = CompiledCheck(model, names, records)
             found = report.attempt("", check.faults)
             looked_at = "checked for what PyTorch 2.13 finds in it before the model's code runs"
             report.looked(found is not None, "compiled model", looked_at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.companion.layout import CompanionLayout
 from archive.companion.mapped import build_mapped
@@ -38,5 +39,5 @@ def build_companion(
     raw = (len(contents.raw) + len(contents.behind)) * COPIES
     # Several encodings of each column are compared.
     cost = sum(rows) * VALUE_COST + max(rows, default=0) * CANDIDATE_COST + strings + raw
-    with contents.form.allowance.lent(cost, "columns that are encoded"):
+    with memory.lent(cost, "columns that are encoded"):
         return build_packed(contents, level)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.companion.codecs import zstd, zstd_bytes
 from archive.companion.encodings import EMPTY, Transform, encodings
 from archive.normalform.columns import VALUE_WIDTH
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.companion.encodings import EncodedColumn
     from archive.normalform.columns import Columns
 
@@ -27,13 +27,13 @@ NEW_BYTE, NOT_ZERO, HAS_START = 8, 4, 4
 Half or twice of each makes 0.1 % more."""
 
 
-def chosen(columns: Columns, allowance: Allowance) -> dict[str, EncodedColumn]:
+def chosen(columns: Columns) -> dict[str, EncodedColumn]:
     """All columns, each in the encoding that is likely to compress best."""
-    return {name: _chosen(values, allowance) if len(values) else EMPTY for name, values in columns.items()}
+    return {name: _chosen(values) if len(values) else EMPTY for name, values in columns.items()}
 
 
-def _chosen(values: Ints, allowance: Allowance) -> EncodedColumn:
-    return shortest(values, allowance) if len(values) > LONG else min(encodings(values), key=weight)
+def _chosen(values: Ints) -> EncodedColumn:
+    return shortest(values) if len(values) > LONG else min(encodings(values), key=weight)
 
 
 def weight(encoded: EncodedColumn) -> int:
@@ -43,7 +43,7 @@ def weight(encoded: EncodedColumn) -> int:
     return len(data) + NOT_ZERO * (len(data) - data.count(0)) + NEW_BYTE * len(set(data)) + start
 
 
-def shortest(values: Ints, allowance: Allowance, *, whole: bool = True) -> EncodedColumn:
+def shortest(values: Ints, *, whole: bool = True) -> EncodedColumn:
     """The encoding that compresses best; unless ``whole``, one whose blocks can be read one by one."""
-    with allowance.lent(zstd_bytes(VALUE_WIDTH * len(values), QUICK), "columns that are encoded"):
+    with memory.lent(zstd_bytes(VALUE_WIDTH * len(values), QUICK), "columns that are encoded"):
         return min(encodings(values, whole=whole), key=lambda candidate: len(zstd(candidate.data, QUICK)))

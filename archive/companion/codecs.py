@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import zstandard
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.companion.layout import MAPPED_LINE, check_crc
 from archive.normalform.columns import OBJECTS
@@ -27,7 +28,6 @@ from archive.normalform.columns import OBJECTS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.base.limits import Allowance
     from archive.companion.layout import Directory, SectionLine
 
 # --- codecs
@@ -184,13 +184,11 @@ def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
     return result
 
 
-def inflated_section(
-    data: memoryview, directory: Directory, number: int, allowance: Allowance
-) -> bytes | memoryview:
+def inflated_section(data: memoryview, directory: Directory, number: int) -> bytes | memoryview:
     """The bytes of a section that is compressed as a whole, checked."""
     section, (start, end) = directory.sections[number], directory.places[number]
     place = f"section {number}"
-    allowance.take(section.inflated, "bytes", place=place)
+    memory.take(section.inflated, "bytes", place=place)
     check_crc(zlib.crc32(data[start:end]), section.checksum, place)
     try:
         return inflated(section.codec, data[start:end], section.inflated)
@@ -228,27 +226,24 @@ def _unlzma(data: memoryview, size: int) -> bytes:
 # --- the section of objects
 
 
-def built_objects(
-    behind: bytes | memoryview, level: int, allowance: Allowance
-) -> list[tuple[SectionLine, bytes]]:
+def built_objects(behind: bytes | memoryview, level: int) -> list[tuple[SectionLine, bytes]]:
     """The section, if there is anything in it.
 
     Args:
         behind: its bytes. Up to 4 MiB LZMA is by far the best for DWARF, and as fast as zstd at its best.
         level: of zstd for more: see :func:`~archive.companion.codecs.compressed`.
-        allowance: the memory that it may take.
     """
     if not behind:
         return []
     small = len(behind) <= MIDDLING
     level = STRONGEST if small else level
-    with allowance.lent(encoder_bytes(len(behind), level), "bytes of shared objects"):
+    with memory.lent(encoder_bytes(len(behind), level), "bytes of shared objects"):
         codec, data = compressed(bytes(behind), level, Codec.LZMA if small else None)
     return [(MAPPED_LINE.row(OBJECTS, 1, codec, 0, 0, len(behind), len(data), zlib.crc32(data)), data)]
 
 
-def parsed_objects(data: memoryview, directory: Directory, allowance: Allowance) -> bytes | memoryview:
+def parsed_objects(data: memoryview, directory: Directory) -> bytes | memoryview:
     """The bytes of the section; empty if there is none."""
     if OBJECTS not in directory.sections:
         return b""
-    return inflated_section(data, directory, OBJECTS, allowance)
+    return inflated_section(data, directory, OBJECTS)

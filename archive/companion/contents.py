@@ -82,7 +82,7 @@ class Contents:
 
     def with_strings(self, columns: Mapping[str, Sequence[bytes]]) -> Contents:
         """The same with further columns, whose values are strings."""
-        pool = Pool(self.form.allowance)
+        pool = Pool()
         pool.numbers(self.strings.copies())
         made = {name: pool.numbers(strings) for name, strings in columns.items()}
         form = replace(self.form, columns={**self.columns, **made}, strings=pool.table())
@@ -122,9 +122,7 @@ class Contents:
         """The records that the redacted archive has under other names: that name → the name here."""
         if "replaced.name" not in self.columns:
             return {}
-        names, others = (
-            record_names(self.strings, self.columns[name].tolist(), self.form.allowance) for name in REPLACED
-        )
+        names, others = (record_names(self.strings, self.columns[name].tolist()) for name in REPLACED)
         return dict(zip(others, names, strict=True))
 
     def _string(self, name: str) -> str | None:
@@ -142,7 +140,7 @@ class Contents:
             bounds = firsts(self.columns["raw.length"]).tolist()
         if bounds[-1] != len(self.raw):
             raise ArchiveError(place="raw.length", expected=f"{len(self.raw)} bytes", found=str(bounds[-1]))
-        names = record_names(self.strings, numbers, self.form.allowance)
+        names = record_names(self.strings, numbers)
         if len(set(names)) < len(names):
             raise ArchiveError(place="raw.name", expected="each record once", found="one twice")
         return {name: self.raw[begin:end] for name, (begin, end) in zip(names, pairwise(bounds), strict=True)}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from construct import Bytes, Const, Int8ul, Int16ul, Int32ul, Int64sl, Int64ul, Struct, VarInt, ZigZag
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.companion.magic import MAGIC, is_companion
 from archive.formats.schema.binary import Layout, Row
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from construct import Construct, Renamed
 
-    from archive.base.limits import Allowance
 
 OLDEST, VERSION = 2, 3
 """The versions that are read. 1 was never released. 3: ``handle.place`` may be a rule
@@ -146,7 +146,7 @@ def written(
     return bytes(out)
 
 
-def read_directory(data: memoryview, allowance: Allowance) -> Directory:
+def read_directory(data: memoryview) -> Directory:
     """Header and directory of a file, checked against its size."""
     if not is_companion(data):
         raise ArchiveError(place="byte 0", expected="a companion's header", found="other bytes")
@@ -166,7 +166,7 @@ def read_directory(data: memoryview, allowance: Allowance) -> Directory:
     unchecked = HEADER.pack(header._replace(checksum=0))
     check_crc(zlib.crc32(data[HEADER.size : end], zlib.crc32(unchecked)), header.checksum, "header")
     wanted = sum([line.inflated + VALUE_WIDTH * line.rows for line in lines])
-    with allowance.lent(wanted, "columns", place="directory"):
+    with memory.lent(wanted, "columns", place="directory"):
         pass
     places = _placed(len(data), lines, end, ALIGNMENT[layout])
     return Directory(layout, header.archive_id, header.version, *places)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.spending import Recent
@@ -41,7 +42,6 @@ from archive.normalform.pool import record_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from archive.base.limits import Allowance
     from archive.base.strings import Strings
 
 
@@ -118,13 +118,12 @@ class CompanionLookup:
     Args:
         columns: by name.
         strings: what columns of names refer to.
-        allowance: the memory and sizes that the file may ask for.
     """
 
-    def __init__(self, columns: Mapping[str, ColumnReader], strings: Strings, allowance: Allowance) -> None:
+    def __init__(self, columns: Mapping[str, ColumnReader], strings: Strings) -> None:
         self._columns = columns
         self.strings = strings
-        self._allowance = allowance
+        self.allowance = memory.current()
         self._texts = Recent[int, TextLines](TEXTS_KEPT)
 
     @cached_property
@@ -169,9 +168,9 @@ class CompanionLookup:
         while frame >= 0:
             calls.append(self._call(frame))
             frame = self.at("frame.next", frame)
-            if len(calls) > self._allowance.limits.frames:
+            if len(calls) > self.allowance.limits.frames:
                 place = f"debug handle {handle}"
-                raise LimitError("frames", self._allowance.limits.frames, len(calls), place=place)
+                raise LimitError("frames", self.allowance.limits.frames, len(calls), place=place)
         op, tag = self.at("handle.op", row), self.at("handle.tag", row)
         return HandleEntry(Handle(self.at("handle.handle", row)), Tag(tag), self._string(op), tuple(calls))
 
@@ -232,11 +231,11 @@ class CompanionLookup:
         lines: list[memoryview] = []
         size = 0
         node = self.at("text.node", text) if text >= 0 else -1
-        with self._allowance.part() as part:
+        with memory.part():
             while node >= 0:
                 pieces.append(inside(self.at("node.line", node), len(self.strings)))
                 line = self.strings.data(pieces[-1])
-                part.take(PIECE_BYTES + len(line), "lines", place="source.text")
+                memory.take(PIECE_BYTES + len(line), "lines", place="source.text")
                 size += len(line)
                 if size <= SHORT:
                     lines.append(line)
@@ -293,18 +292,17 @@ class CodePlaces:
 
     Args:
         lookup: of the companion; its columns are not modelled.
-        allowance: the memory that the file may take.
     """
 
-    def __init__(self, lookup: CompanionLookup, allowance: Allowance) -> None:
+    def __init__(self, lookup: CompanionLookup) -> None:
         self._lookup = lookup
-        self._allowance = allowance
+        self.allowance = memory.current()
 
     @cached_property
     def records(self) -> Mapping[str, range]:
         """The rows of each record of source ranges, by its name."""
         numbers, rows = self._lookup.all("record.name").tolist(), self._lookup.all("record.rows")
-        names = record_names(self._lookup.strings, numbers, self._allowance)
+        names = record_names(self._lookup.strings, numbers)
         return dict(zip(names, starmap(range, pairwise(firsts(rows).tolist())), strict=True))
 
     def of_byte(self, name: str, position: int) -> SourceRange | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from construct import Int32ul, Struct
 
+from archive.base import memory
 from archive.base.columns import STEP, table_over
 from archive.base.errors import ArchiveError
 from archive.companion.codecs import built_objects, parsed_objects
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.companion.layout import Directory, SectionLine
     from archive.normalform.columns import Columns
 
@@ -59,7 +59,7 @@ def build_mapped(contents: Contents) -> bytes:
     kinds = {name: _least(values) for name, values in columns.items()}
     size = sum(kind.itemsize * len(columns[name]) for name, kind in kinds.items())
     size += int(strings.length.sum()) + len(contents.raw) + len(contents.behind)
-    with contents.form.allowance.lent(COPIES * size, "columns that are encoded"):
+    with memory.lent(COPIES * size, "columns that are encoded"):
         return _built(contents, columns, kinds)
 
 
@@ -78,7 +78,7 @@ def _built(contents: Contents, columns: Columns, kinds: Mapping[str, np.dtype]) 
         (MAPPED_LINE.row(number, coding, 0, count, 0, len(data), len(data), zlib.crc32(data)), data)
         for number, coding, count, data in parts
     ]
-    lines += built_objects(contents.behind, OBJECT_LEVEL, contents.form.allowance)
+    lines += built_objects(contents.behind, OBJECT_LEVEL)
     draft = written(CompanionLayout.MAPPED, contents.archive_id, [*lines, _pages(b"")])
     begin = HEADER.size + MAPPED_LINE.size * (len(lines) + 1)
     aligned = begin + -begin % ALIGNMENT[CompanionLayout.MAPPED]
@@ -110,7 +110,7 @@ def check_sections(directory: Directory) -> None:
             raise ArchiveError(place="directory", expected=f"section {number}", found="none")
 
 
-def parse_mapped(data: memoryview, directory: Directory, allowance: Allowance) -> Contents:
+def parse_mapped(data: memoryview, directory: Directory) -> Contents:
     """Everything that a mapped companion holds, checked; strings stay in place."""
     check_sections(directory)
     columns: Columns = {}
@@ -118,7 +118,7 @@ def parse_mapped(data: memoryview, directory: Directory, allowance: Allowance) -
         start, end = directory.places[number]
         check_crc(zlib.crc32(data[start:end]), section.checksum, f"section {number}, byte {start}")
         if number in BY_NUMBER:
-            allowance.take(VALUE_WIDTH * section.rows, "values", place=BY_NUMBER[number].name)
+            memory.take(VALUE_WIDTH * section.rows, "values", place=BY_NUMBER[number].name)
             columns[BY_NUMBER[number].name] = values(data[start:end], section).astype(np.int64)
     ends = columns.pop("string.end")
     start, end = directory.places[STRINGS]
@@ -126,11 +126,11 @@ def parse_mapped(data: memoryview, directory: Directory, allowance: Allowance) -
         raise ArchiveError(place="string.end", expected=f"ends up to {end - start}", found="others")
     strings = table_over(data[start:end], np.diff(ends, prepend=0), borrowed=True)
     longest = max(map(len, columns.values()), default=0)
-    with allowance.lent(CHECKED_BYTES * longest, "values"):
-        check(columns, len(strings), allowance)
+    with memory.lent(CHECKED_BYTES * longest, "values"):
+        check(columns, len(strings))
     start, end = directory.places[RAW]
-    form = NormalForm(columns, strings, allowance)
-    return Contents(directory.archive_id, form, data[start:end], parsed_objects(data, directory, allowance))
+    form = NormalForm(columns, strings)
+    return Contents(directory.archive_id, form, data[start:end], parsed_objects(data, directory))
 
 
 def values(data: memoryview, section: SectionLine) -> np.ndarray:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import table_of
 from archive.base.errors import ArchiveError
 from archive.companion.blocks import BLOCK_ROWS, BlockColumn, build_blocks
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
     from archive.companion.layout import Directory, SectionLine
     from archive.companion.lookup import ColumnReader
@@ -107,13 +107,11 @@ def build_packed(contents: Contents, level: int) -> bytes:
         level: of zstd; from 19 on, whatever the size, LZMA is tried, too.
     """
     columns, texts = stored(contents)
-    allowance, what = contents.form.allowance, "columns that are encoded"
-    encoded = chosen(columns, allowance)
+    what = "columns that are encoded"
+    encoded = chosen(columns)
     apart = _apart(columns, encoded)
     encoded |= {
-        name: shortest(columns[name], allowance, whole=False)
-        for name in apart
-        if encoded[name].transform in WHOLE
+        name: shortest(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE
     }
     body = solid_body(columns, {name: encoding for name, encoding in encoded.items() if name not in apart})
     raw, blocks = bytes(contents.raw), {name: encoded[name] for name in apart}
@@ -121,14 +119,14 @@ def build_packed(contents: Contents, level: int) -> bytes:
     if level < STRONGEST:  # at the strongest levels, whole columns are tried first
         longest = min(longest, BLOCK_ROWS * VALUE_WIDTH)
     sizes = [len(body) + len(raw), len(texts), longest]
-    with allowance.lent(max(encoder_bytes(size, level) for size in sizes), what):
+    with memory.lent(max(encoder_bytes(size, level) for size in sizes), what):
         sections = [_least_section(SOLID, body + raw, Codec.COLUMNS, level)]
         sections.append(_least_section(STRINGS, texts, Codec.TEXTS, level))
         sections += [
             build_blocks(BY_NAME[name].number, columns[name], encoding, level)
             for name, encoding in blocks.items()
         ]
-    sections += built_objects(contents.behind, level, allowance)
+    sections += built_objects(contents.behind, level)
     version = VERSION if "handle.place" in columns and is_rule(columns["handle.place"]) else OLDEST
     return written(CompanionLayout.PACKED, contents.archive_id, sections, version)
 
@@ -137,7 +135,7 @@ def stored(contents: Contents) -> tuple[Columns, bytes]:
     """The columns that a packed companion has, before encoding; and the templates of its strings."""
     templates = templated(contents.strings.copies())
     handles = len(contents.columns.get("handle.handle", ()))
-    with contents.form.allowance.lent(ORDERED_BYTES * handles, "values", place="handle.place"):
+    with memory.lent(ORDERED_BYTES * handles, "values", place="handle.place"):
         columns = modelled(contents.columns, templates, contents.strings.length)
     columns["string.template"] = templates.which
     columns["template.length"] = np.array([len(text) for text in templates.texts], np.int64)
@@ -199,10 +197,10 @@ class _PlacedLine(NamedTuple):
 class PackedColumns(Mapping[str, "ColumnReader"]):
     """The columns of a packed companion as stored, each decoded when it is asked for."""
 
-    def __init__(self, data: memoryview, directory: Directory, allowance: Allowance) -> None:
+    def __init__(self, data: memoryview, directory: Directory) -> None:
         self._data = data
         self._directory = directory
-        self.allowance = allowance
+        self.allowance = memory.current()
         self._body = self._inflated(SOLID)
         self._lines, self.end = _lines(self._body, directory)
         self._made: dict[str, ColumnReader] = {}
@@ -211,7 +209,7 @@ class PackedColumns(Mapping[str, "ColumnReader"]):
         """A section that is compressed as a whole, inflated and checked."""
         if number not in self._directory.sections:
             raise ArchiveError(place="directory", expected=f"section {number}", found="others")
-        return memoryview(inflated_section(self._data, self._directory, number, self.allowance))
+        return memoryview(inflated_section(self._data, self._directory, number))
 
     def __iter__(self) -> Iterator[str]:
         yield from self._lines
@@ -242,8 +240,8 @@ class PackedColumns(Mapping[str, "ColumnReader"]):
         if name in self._lines:
             return self[name].all()
         size = len(self[name]) * VALUE_WIDTH
-        self.allowance.take(size, "values", place=name)
-        with self.allowance.lent(size, "values", place=name):  # the blocks, before they are one column
+        memory.take(size, "values", place=name)
+        with memory.lent(size, "values", place=name):  # the blocks, before they are one column
             return self[name].all()
 
     def _column(self, name: str) -> ColumnReader:
@@ -253,8 +251,8 @@ class PackedColumns(Mapping[str, "ColumnReader"]):
             return BlockColumn(self._directory.sections[number], self._data[start:end])
         line = self._lines[name]
         size = line.rows * VALUE_WIDTH
-        self.allowance.take(size, "values")
-        with self.allowance.lent(3 * size, "values"):  # its bytes, and the steps of the transform
+        memory.take(size, "values")
+        with memory.lent(3 * size, "values"):  # its bytes, and the steps of the transform
             data = bytes(self._body[line.begin : line.end])
             return WholeColumn(decoded(line.encoded._replace(data=data), line.rows))
 
@@ -279,7 +277,7 @@ class PackedColumns(Mapping[str, "ColumnReader"]):
         else:
             joined = bytes(self.texts)
             cost = POINTER * (joined.count(SEPARATOR) + 1)
-            self.allowance.take(cost, "strings", place=f"section {STRINGS}")
+            memory.take(cost, "strings", place=f"section {STRINGS}")
             texts = joined.split(SEPARATOR)
         if which.min(initial=0) < 0 or which.max(initial=-1) >= len(texts):
             place = "string.template"
@@ -289,7 +287,7 @@ class PackedColumns(Mapping[str, "ColumnReader"]):
     @cached_property
     def strings(self) -> StringTable:
         """The strings."""
-        self.allowance.take(self.templates.size, "strings", place="string.template")
+        memory.take(self.templates.size, "strings", place="string.template")
         return table_of(self.templates.filled())
 
     @cached_property
@@ -320,29 +318,29 @@ def _lines(body: memoryview, directory: Directory) -> tuple[dict[str, _PlacedLin
     return {name: empty for name in needed if not directory.has(name)} | lines, at
 
 
-def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -> Contents:
+def parse_packed(data: memoryview, directory: Directory) -> Contents:
     """Everything that a packed companion holds, checked."""
-    packed = PackedColumns(data, directory, allowance)
+    packed = PackedColumns(data, directory)
     rows = {name: packed.rows(name) for name in packed}
     again = VALUE_WIDTH * sum(count for name, count in rows.items() if name in MODELLED)
     longest = max(rows, key=rows.__getitem__, default=None)
     most = 0 if longest is None else rows[longest]
     again += ORDERED_BYTES * rows.get("handle.handle", 0)
-    with allowance.lent(again + CHECKED_BYTES * most, "values", place=longest):
+    with memory.lent(again + CHECKED_BYTES * most, "values", place=longest):
         columns: Columns = {name: packed.whole(name) for name in packed if name not in STRING_COLUMNS}
         strings = packed.strings
-        check(columns, len(strings), allowance, unread=MODELLED)
-        behind = parsed_objects(data, directory, allowance)
+        check(columns, len(strings), unread=MODELLED)
+        behind = parsed_objects(data, directory)
         columns = restored(columns, packed.templates, strings.length)
-        check(columns, len(strings), allowance)
-        return Contents(directory.archive_id, NormalForm(columns, strings, allowance), packed.raw, behind)
+        check(columns, len(strings))
+        return Contents(directory.archive_id, NormalForm(columns, strings), packed.raw, behind)
 
 
 class PackedLookup(CompanionLookup):
     """Looks up handles and tags in columns that are still modelled."""
 
-    def __init__(self, columns: PackedColumns, allowance: Allowance) -> None:
-        super().__init__(columns, columns.strings, allowance)
+    def __init__(self, columns: PackedColumns) -> None:
+        super().__init__(columns, columns.strings)
         self._packed = columns
 
     @cached_property

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.errors import several
 from archive.base.quick_dataclass import dataclass
 from archive.compare.alignment import unified
@@ -30,7 +31,6 @@ from archive.reader.recognition.kinds import kind_in
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from archive.base.limits import Allowance
     from archive.compare.changes import Change
     from archive.compare.pairing import Pairing
     from archive.reader.archive import Archive
@@ -59,9 +59,9 @@ def roots_of(archive: Archive) -> set[str]:
     return {str(value.what) for value in map(archive.value, trees) if isinstance(value, Inert)}
 
 
-def differ_in_numbers(old: str, new: str, allowance: Allowance, *, keeps_arguments: bool) -> bool:
+def differ_in_numbers(old: str, new: str, *, keeps_arguments: bool) -> bool:
     """Whether a function differs only in names of variables; of arguments, too, unless they are kept."""
-    if old == new or not is_allowed(len(old) + len(new), allowance):
+    if old == new or not is_allowed(len(old) + len(new)):
         return False
     was, now = (canonical(each, keeps_arguments=keeps_arguments) for each in (old, new))
     return was == now
@@ -119,9 +119,9 @@ def units(archive: Archive) -> dict[str, Unit]:
     for name, record in archive.records.items():
         if is_code(name):
             data = bytes(record.view())
-            archive.allowance.take(len(data) + LINE_BYTES * data.count(b"\n"), "lines of code", record=name)
+            memory.take(len(data) + LINE_BYTES * data.count(b"\n"), "lines of code", record=name)
             for unit in _units(name, data):
-                archive.allowance.take(UNIT_BYTES, "functions", record=name)
+                memory.take(UNIT_BYTES, "functions", record=name)
                 number = same[unit.name] = same.get(unit.name, 0) + 1
                 by_name[unit.name if number == 1 else f"{unit.name} ({number})"] = unit
     return by_name
@@ -204,13 +204,9 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
     for name, unit in was.items():
         if name in current:
             of_function = unit.what in RENAMABLE
-            text, variables = (
-                code_in_terms_of(unit.text, texts[name], old.allowance) if of_function else (texts[name], {})
-            )
+            text, variables = code_in_terms_of(unit.text, texts[name]) if of_function else (texts[name], {})
             keeps = not roots or name.rpartition(".")[0] in roots
-            if of_function and differ_in_numbers(
-                unit.text, texts[name], old.allowance, keeps_arguments=keeps
-            ):
+            if of_function and differ_in_numbers(unit.text, texts[name], keeps_arguments=keeps):
                 text = unit.text
                 numbered.append(current[name].name)
             elif variables and text == unit.text:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, counted
 from archive.compare.changes import added, changed, gone
 from archive.compare.sameness import Level
@@ -134,7 +135,7 @@ Operation = tuple[str, tuple[object, ...]]
 
 def _operations(archive: Archive, table: HandleTable, names: Pairing | None) -> dict[int, Operation]:
     """Each handle's operator, and its calls and range as file and line, with the old archive's names."""
-    archive.allowance.take(HANDLE_BYTES * len(table), "handles")
+    memory.take(HANDLE_BYTES * len(table), "handles")
     places = _TagPlaces(archive)
     steps = STEPS
     operations: dict[int, Operation] = {}

@@ -249,7 +249,7 @@ def _value(archive: Archive, name: str) -> object:
     if archive.recognised.kind not in OBJECT_KINDS:
         return shared_value(archive, name)
     with in_file(archive.file, name):
-        return plain_value(archive.records[name].view(), 0, archive.allowance)[0]
+        return plain_value(archive.records[name].view(), 0)[0]
 
 
 # --- diff

@@ -14,6 +14,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, shown
 from archive.compare.alignment import unified
 from archive.compare.changes import added, changed, gone, text_changed
@@ -75,7 +76,7 @@ def bytecode_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Cha
             yield gone(Level.MODEL, "bytecode", name, _length(text))
             continue
         shown_as, new_text = current[name]
-        lines = unified(text, instructions_in_terms_of(text, names.in_old_terms(new_text), old.allowance))
+        lines = unified(text, instructions_in_terms_of(text, names.in_old_terms(new_text)))
         if lines.lines:
             yield text_changed(Level.MODEL, "bytecode", shown_as, "instructions", lines)
     for name, (shown_as, text) in current.items():
@@ -110,7 +111,7 @@ def methods(archive: Archive) -> tuple[int, dict[str, str]]:
 def _lines(archive: Archive, table: Mapping[str, object], rest: Sequence[object]) -> Iterator[str]:
     instructions = table.get("instructions")
     rows = instructions if isinstance(instructions, tuple | list) else ()
-    archive.allowance.take(LINE_BYTES * len(rows), "instructions", record=BYTECODE)
+    memory.take(LINE_BYTES * len(rows), "instructions", record=BYTECODE)
     named: set[tuple[str, int]] = set()
     for row in rows:
         match row:
@@ -176,7 +177,7 @@ def _plain(archive: Archive, value: object) -> str:
             if len(text) > LONGEST:
                 digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
                 text = f"{text[:LONGEST]}… sha256 {digest}"
-        archive.allowance.take(VALUE_BYTES + len(text), "constants", record=BYTECODE)
+        memory.take(VALUE_BYTES + len(text), "constants", record=BYTECODE)
         texts.append(text)
         stack += reversed(inner)
     return "".join(texts)

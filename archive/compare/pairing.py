@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import LimitError
 from archive.compare.alignment import aligned
 from archive.compare.generated_code import TOKEN, arguments, variables
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from archive.base.limits import Allowance
 
 MANGLED = re.compile(rf"\.{mangling.MANGLED}(?=\.)")
 CONSTANT = re.compile(r"\bCONSTANTS\.c\d+\b")
@@ -127,25 +127,25 @@ class Pairing:
 # --- variables
 
 
-def code_in_terms_of(old: str, new: str, allowance: Allowance) -> tuple[str, dict[str, str]]:
+def code_in_terms_of(old: str, new: str) -> tuple[str, dict[str, str]]:
     """A new function with the names of an old one, and the new name of each variable that has another one."""
-    if old == new or not is_allowed(len(old) + len(new), allowance):
+    if old == new or not is_allowed(len(old) + len(new)):
         return new, {}
     return _in_terms_of(old, new, arguments(old) | variables(old), arguments(new) | variables(new))
 
 
-def instructions_in_terms_of(old: str, new: str, allowance: Allowance) -> str:
+def instructions_in_terms_of(old: str, new: str) -> str:
     """New instructions with the registers of old ones."""
-    if old == new or not is_allowed(len(old) + len(new), allowance):
+    if old == new or not is_allowed(len(old) + len(new)):
         return new
     return _in_terms_of(old, new, set(REGISTER.findall(old)), set(REGISTER.findall(new)))[0]
 
 
-def is_allowed(characters: int, allowance: Allowance) -> bool:
+def is_allowed(characters: int) -> bool:
     """Whether texts may be compared by their variables; longer ones keep their own names."""
     try:
-        with allowance.part() as part:
-            part.take(TOKEN_BYTES * characters, "variables")
+        with memory.part():
+            memory.take(TOKEN_BYTES * characters, "variables")
     except LimitError:
         return False
     return True

@@ -143,8 +143,7 @@ class _ProgramComparison:
         self._name = name
         self._old, self._new = old.programs[name], new.programs[name]
         self._trees = [
-            read_json(archive.records[archive.programs.records[name]].view(), archive.allowance)
-            for archive in (old, new)
+            read_json(archive.records[archive.programs.records[name]].view()) for archive in (old, new)
         ]
         of_program = [f"{part}:" if part else "" for part in parts_of_program(name)]
         self._tensors = {
@@ -405,7 +404,7 @@ def table_changes(old: Archive, new: Archive, record: str, tensors: Mapping[str,
     program = TABLE.fullmatch(record)
     part = "" if program is None or program[2] == ONLY_PROGRAM else f"{program[2]}:"
     names = {now: was for was, now in tensors.items()}
-    was, now = (read_table(archive.records[record].view(), archive.allowance) for archive in (old, new))
+    was, now = (read_table(archive.records[record].view()) for archive in (old, new))
     left = {name: _payload(row) for name, row in was["config"].items() if _is_kept(row, part + name, tensors)}
     right = {
         names.get(part + name, part + name).removeprefix(part): _payload(row)

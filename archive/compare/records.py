@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import counted
 from archive.compare.alignment import unified
 from archive.compare.changes import Change, added, changed, gone, renamed, text_changed
@@ -91,7 +92,7 @@ def _rows(archives: tuple[Archive, Archive], old: ReadableRecord, new: ReadableR
     if kind not in SOURCE_KINDS:
         yield _changed(level, kind, old, new)
         return
-    archives[0].allowance.take(COPIES * (old.size + new.size), "compiled models")
+    memory.take(COPIES * (old.size + new.size), "compiled models")
     weights = [weights_in(record.view(), kind) for record in (old, new)]
     if not equal(*weights) and not all(tells_tensors_of(archive, new.name) for archive in archives):
         was, now = (f"{len(data):,} bytes" for data in weights)

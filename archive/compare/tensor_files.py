@@ -161,10 +161,7 @@ def _values(archive: Archive) -> dict[str, bytes]:
     """The bytes of each value of GGUF."""
     with in_file(archive.file):
         data = archive._source.data  # noqa: SLF001 (the whole file)
-        return {
-            key: bytes(data[start:stop])
-            for key, (start, stop) in spans_of_values(data, archive.allowance).items()
-        }
+        return {key: bytes(data[start:stop]) for key, (start, stop) in spans_of_values(data).items()}
 
 
 def _level(kind: FileKind, key: str) -> Level:
@@ -198,7 +195,7 @@ def _is_dict_of_tensors(archive: Archive) -> bool:
     if archive.recognised.kind not in OBJECT_KINDS:
         return False
     with in_file(archive.file, DATA):
-        value, _ = plain_value(archive.records[DATA].view(), 0, archive.allowance)
+        value, _ = plain_value(archive.records[DATA].view(), 0)
     return (
         isinstance(value, Inert)
         and value.what in DICTS

@@ -22,8 +22,6 @@ from archive.pickles.values import HOLDERS, Global, Inert, bytes_of, set_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from archive.base.limits import Allowance
-
     Path = tuple[Any, object] | None
 
 SHARED = (Inert, dict, list)
@@ -55,7 +53,6 @@ class Values:
         names: Pairing | None = None,
         *,
         ordered: bool = True,
-        blobs: Allowance | None = None,
     ) -> None:
         self._what = what
         self._names = names or Pairing()

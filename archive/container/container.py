@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.closing import Closing
 from archive.base.errors import ArchiveError, one_line
-from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
+from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.container.deflate import MOST_PER_BYTE
 from archive.container.directory import Directory, read_directory
 from archive.container.record import Record, SharedFile
@@ -45,15 +46,14 @@ class Container(Closing):
 
     __slots__ = ("_mapped", "allowance", "by_place", "file", "found", "records", "root")
 
-    def __init__(self, mapped: Mapped | Fetched, allowance: Allowance, *, rooted: bool = True) -> None:
+    def __init__(self, mapped: Mapped | Fetched, *, rooted: bool = True) -> None:
         """Read the directory of a file, unless it was read from these bytes before, and none of its records.
 
         Args:
             mapped: the file, mapped or read by ranges.
-            allowance: the memory and sizes that the file may ask for.
             rooted: refuse a zip whose files are not all in one folder, as PyTorch's are.
         """
-        self.file, self.by_place, self.allowance = mapped.name, mapped.data, allowance
+        self.file, self.by_place, self.allowance = mapped.name, mapped.data, memory.current()
         self._mapped, self.found = mapped, mapped.found
         try:
             directory = self._directory(rooted=rooted)
@@ -62,19 +62,17 @@ class Container(Closing):
             problem.within(file=self.file)
             raise
         self.root = directory.root
-        shared = SharedFile(mapped.data, mapped.name, allowance)
+        shared = SharedFile(mapped.data, mapped.name)
         self.records = {file.entry.name: Record(shared, file) for file in directory.files}
 
     def _directory(self, *, rooted: bool) -> Directory:
         """The directory: asked for in the allowance each time, and read once."""
         known: Directory | None = self.found.get(DIRECTORY)
         if known is not None and (known.root or not rooted):
-            self.allowance.take(known.memory, "entries")
+            memory.take(known.memory, "entries")
             return known
         placed = not self.is_elsewhere
-        made = self.found[DIRECTORY] = read_directory(
-            self.by_place, self.allowance, rooted=rooted, placed=placed
-        )
+        made = self.found[DIRECTORY] = read_directory(self.by_place, rooted=rooted, placed=placed)
         return made
 
     @classmethod
@@ -87,7 +85,8 @@ class Container(Closing):
             name: of the file, for messages; by default the source's own.
         """
         mapped = Mapped(source, name)
-        return cls(mapped, limits.allowance(mapped.weight))
+        with memory.charged(limits.allowance(mapped.weight)):
+            return cls(mapped)
 
     @property
     def is_elsewhere(self) -> bool:

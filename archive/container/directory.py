@@ -16,6 +16,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, one_line, shown
 from archive.base.quick_dataclass import dataclass
 from archive.container.headers import (
@@ -38,7 +39,6 @@ from archive.container.names import OutsideError, as_text, inside
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from archive.base.limits import Allowance
     from archive.formats.schema.binary import Row
     from archive.io.ranged import Bytes
 
@@ -243,35 +243,32 @@ class Directory(NamedTuple):
     memory: int
 
 
-def read_directory(data: Bytes, allowance: Allowance, *, rooted: bool, placed: bool = True) -> Directory:
+def read_directory(data: Bytes, *, rooted: bool, placed: bool = True) -> Directory:
     """The directory of a zip.
 
     Args:
-        allowance: the memory and sizes that the file may ask for.
         rooted: whether all files must be in one folder, as PyTorch's are; otherwise the root is "" if they
             are not.
         placed: read all local headers, too.
     """
     end = read_end(data)
     memory = ENTRY_BYTES * min(end.entries, end.directory_size // CENTRAL.size)
-    allowance.take(memory, "entries")
+    memory.take(memory, "entries")
     try:
-        root, files = _read_entries(data, end, allowance, rooted=True, placed=placed)
+        root, files = _read_entries(data, end, rooted=True, placed=placed)
     except OutsideError:
         if rooted:
             raise
-        root, files = _read_entries(data, end, allowance, rooted=False, placed=placed)
+        root, files = _read_entries(data, end, rooted=False, placed=placed)
     return Directory(root, files, memory)
 
 
-def _read_entries(
-    data: Bytes, end: Row, allowance: Allowance, *, rooted: bool, placed: bool
-) -> tuple[str, list[PlacedEntry]]:
+def _read_entries(data: Bytes, end: Row, *, rooted: bool, placed: bool) -> tuple[str, list[PlacedEntry]]:
     """The root folder and the files; "" for the root if none is required."""
     stop = end.directory_offset
     placed_entries: dict[str, PlacedEntry] = {}
     root, used = "", 0
-    for at, header, raw_path, extra in central_headers(data, end, allowance):
+    for at, header, raw_path, extra in central_headers(data, end):
         path = as_text(raw_path)
         try:
             root = root or path[: max(path.find("/"), 0) if rooted else 0]
@@ -295,17 +292,13 @@ def _read_entries(
     return root, files
 
 
-def central_headers(
-    data: Bytes, end: Row, allowance: Allowance
-) -> Iterator[tuple[int, Row, bytes, memoryview]]:
+def central_headers(data: Bytes, end: Row) -> Iterator[tuple[int, Row, bytes, memoryview]]:
     """Position, header, path and extra fields of each entry of the directory."""
     at, stop = end.directory_offset, end.directory_offset + end.directory_size
     for _ in range(end.entries):
         header = CENTRAL.read(data, at, stop)
-        if header.name_length > allowance.limits.name_bytes:
-            raise LimitError(
-                "name_bytes", allowance.limits.name_bytes, header.name_length, place=f"byte {at}"
-            )
+        if header.name_length > memory.limits().name_bytes:
+            raise LimitError("name_bytes", memory.limits().name_bytes, header.name_length, place=f"byte {at}")
         path = at + CENTRAL.size
         extra = path + header.name_length
         comment = extra + header.extra_length

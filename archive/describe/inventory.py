@@ -22,6 +22,7 @@ from contextlib import closing
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.digests import DIGEST_WIDTH
 from archive.base.errors import ArchiveError, shown
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
-    from archive.base.limits import Allowance
     from archive.describe.sizes.account import Piece
     from archive.io.mapped import Mapped, Source
 
@@ -171,7 +171,8 @@ def inventoried(
     """
     with unchanged(source):
         with closing(by_ranges(source, most=FETCHED)) as mapped:
-            row = _row(mapped, limits.allowance(mapped.weight))
+            with memory.charged(limits.allowance(mapped.weight)):
+                row = _row(mapped)
         if row.kind in ZIP_KINDS | TENSOR_KINDS | {FileKind.COMPANION}:
             for question in more:
                 row = question(row, source, limits)
@@ -220,28 +221,28 @@ class _Known:
         )
 
 
-def _row(mapped: Mapped | Fetched, allowance: Allowance) -> InventoryRow:
+def _row(mapped: Mapped | Fetched) -> InventoryRow:
     if is_companion(mapped.data):
-        return _of_companion(mapped, allowance)
+        return _of_companion(mapped)
     if has_end(mapped.data):
-        with Container(mapped, allowance, rooted=False) as container:  # whose records go with it
+        with Container(mapped, rooted=False) as container:  # whose records go with it
             return _of_zip(container)
-    kind = head_kind(mapped, allowance)
+    kind = head_kind(mapped)
     if kind in TENSOR_KINDS:
-        with opened(mapped, allowance, TENSOR_KINDS) as archive:
+        with opened(mapped, TENSOR_KINDS) as archive:
             return _of_tensor_file(archive)
     if kind in DAMAGED_KINDS - {FileKind.EMPTY} | {FileKind.LFS, FileKind.ZIP}:
-        opened_zip(mapped, allowance)  # which refuses it
+        opened_zip(mapped)  # which refuses it
     return InventoryRow(mapped.name, kind, len(mapped.data), looked_at=["first bytes"])
 
 
-def _of_companion(mapped: Mapped | Fetched, allowance: Allowance) -> InventoryRow:
+def _of_companion(mapped: Mapped | Fetched) -> InventoryRow:
     """The row of a companion, which is read whole, and so only on this machine."""
     known, size, name = _Known(), len(mapped.data), mapped.name
     known.facts["debug_bytes"] = size
     known.looked_at.append("first bytes")
     if isinstance(mapped.data, memoryview):
-        known.look("debug handles", lambda: {"handles": len(opened(mapped, allowance).handles)})
+        known.look("debug handles", lambda: {"handles": len(opened(mapped).handles)})
     return known.row(name, FileKind.COMPANION, size)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
@@ -102,7 +103,7 @@ class ZipListing:
 def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
     """List the contents of a zip of any kind. Nothing in it is executed."""
     mapped = by_ranges(source)
-    with opened_zip(mapped, limits.allowance(mapped.weight)) as container:
+    with memory.charged(limits.allowance(mapped.weight)), opened_zip(mapped) as container:
         container.check_sizes()
         recognised = recognise_zip(container)
         tensors: dict[str, TensorFacts] = {}

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.strings import decoded
 from archive.companion.hashed_names import HASH, hashed
 from archive.container.names import as_bytes
@@ -43,7 +44,7 @@ def names_by_hash(companion: Companion) -> dict[bytes, bytes]:
     words = set[str]()
     for text in _texts(companion):
         more = {*WORD.findall(text), *QUOTED.findall(text)} - words
-        companion.allowance.take(sum(map(len, more)) + WORD_BYTES * len(more), "names by their hashes")
+        memory.take(sum(map(len, more)) + WORD_BYTES * len(more), "names by their hashes")
         words |= more
     hashes = {word: hashed(word, companion.salt).encode() for word in words}
     times = Counter(hashes.values())

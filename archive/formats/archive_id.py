@@ -16,8 +16,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
-from archive.base.limits import unbounded
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import COMPILED, divided_programs, kind_of
 from archive.formats.record_kinds import EXPORTED_FORMAT as FORMAT
@@ -26,7 +26,6 @@ from archive.io.mapped import same_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from archive.base.limits import Allowance
     from archive.container.record import Record
 
 ID_WIDTH = 16
@@ -40,21 +39,17 @@ WOULD_CHANGE = "records besides debug info would change; nothing is written"
 def archive_id(
     records: Mapping[str, Record],
     left: Mapping[str, bytes] | None = None,
-    allowance: Allowance | None = None,
 ) -> bytes:
     """The archive id of some records, 16 bytes.
 
     Args:
         left: the exported programs without metadata, by the names of their records, where they are known;
             without programs whose whole record counts.
-        allowance: the memory that values of programs may take; unneeded for records that were checked.
     """
-    return digest_of(_pieces(records, left, allowance))
+    return digest_of(_pieces(records, left))
 
 
-def _pieces(
-    records: Mapping[str, Record], left: Mapping[str, bytes] | None, allowance: Allowance | None
-) -> Iterator[bytes | memoryview]:
+def _pieces(records: Mapping[str, Record], left: Mapping[str, bytes] | None) -> Iterator[bytes | memoryview]:
     """All that is digested, in its order."""
     programs = set(divided_programs(records))
     for name in sorted(counted_names(records)):
@@ -63,8 +58,8 @@ def _pieces(
             if left is None:
                 from archive.formats.exported.program import left_of  # noqa: PLC0415 (few have programs)
 
-                with (allowance or unbounded()).part() as part:
-                    program = left_of(records[name].view(), part)
+                with memory.part():
+                    program = left_of(records[name].view())
             else:
                 program = left.get(name)
         size, pieces = counted_pieces(records[name], exported=FORMAT in records)

@@ -28,10 +28,9 @@ read debug handles. A text of an unknown version is recognised as a program, but
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from archive.base.limits import Allowance
+from archive.base import memory
 
 VERSION, VERSION_HOLDING = 1, 2
 """The version of programs, and that of programs that use attributes of the lowered module."""
@@ -58,22 +57,22 @@ def is_program(text: str) -> bool:
     return BEGINNING.match(text) is not None
 
 
-def handles_of(text: str, allowance: Allowance) -> list[int]:
+def handles_of(text: str) -> list[int]:
     """The debug handles of a program, each once, in order.
 
     Raises:
         UnreadProgramError: it is broken, or of an unknown version.
     """
-    with allowance.lent(MEMORY_PER_CHARACTER * len(text), "values in programs"):
+    with memory.lent(MEMORY_PER_CHARACTER * len(text), "values in programs"):
         handles = [row[HANDLE_AT] for row in _instructions(_read(text))]
     return list(dict.fromkeys(handle for handle in handles if handle >= 0))
 
 
-def without_handles(text: str, allowance: Allowance) -> str:
+def without_handles(text: str) -> str:
     """A program with 0 in place of each debug handle; the text itself where it cannot be read."""
     import json  # noqa: PLC0415 (few archives have such a program)
 
-    with allowance.lent(2 * MEMORY_PER_CHARACTER * len(text), "values in programs"):
+    with memory.lent(2 * MEMORY_PER_CHARACTER * len(text), "values in programs"):
         try:
             program = _read(text)
         except UnreadProgramError:

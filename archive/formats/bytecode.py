@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import distinct_values
-from archive.base.limits import DEFAULT_LIMITS, unbounded
+from archive.base.limits import DEFAULT_LIMITS
 from archive.base.quick_dataclass import dataclass
 from archive.base.strings import charged
 from archive.formats.record_kinds import BYTECODE
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.formats.schema.pickled import Ragged
     from archive.pickles.tree import Tree
 
@@ -84,25 +84,25 @@ class Bytecode:
     instructions: Mapping[str, int]
 
 
-def parse_bytecode(tree: Tree, pickle: int, allowance: Allowance) -> Bytecode:
+def parse_bytecode(tree: Tree, pickle: int) -> Bytecode:
     """The methods of one record of a tree."""
     counts: dict[int, int] = {}  # by table: methods may share one
     instructions = {}
     with at_byte(tree):
         version, methods = _methods(tree, pickle)
-        for name, table in _named(tree, methods, allowance):
+        for name, table in _named(tree, methods):
             if table not in counts:
                 counts[table] = len(TABLE.nodes(tree, table, "instructions"))
             instructions[name] = counts[table]
     return Bytecode(version, instructions)
 
 
-def parse_operators(tree: Tree, pickle: int, allowance: Allowance) -> dict[str, list[bytes]]:
+def parse_operators(tree: Tree, pickle: int) -> dict[str, list[bytes]]:
     """For each method, the operator that each instruction calls; b"" where it calls none."""
     with at_byte(tree):
-        tables = dict(_named(tree, _methods(tree, pickle)[1], allowance))
+        tables = dict(_named(tree, _methods(tree, pickle)[1]))
         distinct = list(dict.fromkeys(tables.values()))
-        called = dict(zip(distinct, _called(tree, distinct, allowance), strict=True))
+        called = dict(zip(distinct, _called(tree, distinct), strict=True))
     return {name: called[table] for name, table in tables.items()}
 
 
@@ -115,7 +115,7 @@ def renumber_warnings(tree: Tree, pickle: int) -> bytes:
     data = bytes(tree.tokens.pickles[pickle].data)
     with at_byte(tree):
         tables = [METHOD.nodes(tree, method)[1] for method in _methods(tree, pickle)[1]]
-        rows = _rows(tree, tables, "instructions", unbounded()).items
+        rows = _rows(tree, tables, "instructions").items
         warnings = rows["x"][_are(tree, rows["opcode"], (WARN,))]
     pieces, end = [], 0
     for count, node in enumerate(dict.fromkeys(warnings.tolist())):
@@ -134,30 +134,30 @@ def _methods(tree: Tree, pickle: int) -> tuple[int, memoryview]:
     return UNVERSIONED, UNVERSIONED_METHODS.nodes(tree, root)
 
 
-def _named(tree: Tree, methods: memoryview, allowance: Allowance) -> Iterator[tuple[str, int]]:
+def _named(tree: Tree, methods: memoryview) -> Iterator[tuple[str, int]]:
     """The name and the table of each method."""
     names: dict[int, str] = {}  # by their strings: methods may share one
     for method in methods:
         name, table = METHOD.nodes(tree, method)
         string = TEXT.index(tree, name)
         if string not in names:
-            allowance.take(METHOD_BYTES, "methods", record=BYTECODE)
-            names[string] = charged(tree.strings.data(string), allowance)
+            memory.take(METHOD_BYTES, "methods", record=BYTECODE)
+            names[string] = charged(tree.strings.data(string))
         yield names[string], table
 
 
-def _called(tree: Tree, tables: list[int], allowance: Allowance) -> list[list[bytes]]:
+def _called(tree: Tree, tables: list[int]) -> list[list[bytes]]:
     """The operator of each instruction of each table."""
-    operators = _rows(tree, tables, "operators", allowance)
+    operators = _rows(tree, tables, "operators")
     names = {-1: b""}
     for string in operators.items["name"].tolist():
         if string not in names:
             written = tree.strings.data(string)
-            allowance.take(OPERATOR_BYTES + len(written), "operators", record=BYTECODE)
+            memory.take(OPERATOR_BYTES + len(written), "operators", record=BYTECODE)
             names[string] = bytes(written)
-    instructions = _rows(tree, tables, "instructions", allowance)
+    instructions = _rows(tree, tables, "instructions")
     codes, x = instructions.items["opcode"], instructions.items["x"]
-    allowance.take(INSTRUCTION_BYTES * len(codes), "instructions", record=BYTECODE)
+    memory.take(INSTRUCTION_BYTES * len(codes), "instructions", record=BYTECODE)
     sizes = np.diff(instructions.first)
     low, most = (np.repeat(each, sizes) for each in (operators.first[:-1], np.diff(operators.first)))
     calling = _are(tree, codes, CALLING)
@@ -170,10 +170,10 @@ def _called(tree: Tree, tables: list[int], allowance: Allowance) -> list[list[by
     return [called[begin:end] for begin, end in pairwise(instructions.first.tolist())]
 
 
-def _rows(tree: Tree, tables: list[int], key: str, allowance: Allowance) -> Ragged:
+def _rows(tree: Tree, tables: list[int], key: str) -> Ragged:
     """The columns of what each table has under a key."""
     nodes = np.array([TABLE.node(tree, table, key) for table in tables], np.int64)
-    return TABLE.fields[key].take(tree, nodes, allowance)
+    return TABLE.fields[key].take(tree, nodes)
 
 
 def _are(tree: Tree, codes: Ints, opcodes: tuple[bytes, ...]) -> np.ndarray:
@@ -199,16 +199,15 @@ class InstructionTable:
 
     Args:
         pickle: the number of the bytecode among them.
-        allowance: the memory that listing the methods may take.
     """
 
-    def __init__(self, tree: Tree, pickle: int, allowance: Allowance) -> None:
+    def __init__(self, tree: Tree, pickle: int) -> None:
         self._tree = tree
         self._tables: dict[bytes, int] = {}  # by name; the last one of equal names
         self._parts: dict[tuple[int, str], memoryview] = {}
         with suppress(Mismatch):
             methods = _methods(tree, pickle)[1]
-            allowance.take(ITEM_BYTES * len(methods), "entries of bytecode", record=BYTECODE)
+            memory.take(ITEM_BYTES * len(methods), "entries of bytecode", record=BYTECODE)
             for method in dict.fromkeys(methods):
                 with suppress(Mismatch):
                     name, table = METHOD.nodes(tree, method)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.base.limits import Allowance, unbounded
+from archive.base import memory
 from archive.debuginfo.handle_tables import HandleTable
 from archive.debuginfo.model import Generation
 from archive.formats.schema.pickled import (
@@ -86,13 +86,13 @@ def generation(table: HandleTable) -> Generation:
     return Generation.CALLSTACK_3 if len(table) and (table.op < 0).all() else Generation.CALLSTACK_4
 
 
-def parse_callstack_map(tree: Tree, pickle: int, allowance: Allowance) -> HandleTable:
+def parse_callstack_map(tree: Tree, pickle: int) -> HandleTable:
     """The handles of one record of a tree."""
     layout = CALLSTACK_SCHEMAS[generation_of(tree, int(tree.roots[pickle]))]
-    fields = parse(layout, tree, np.array([pickle]), allowance).items
+    fields = parse(layout, tree, np.array([pickle])).items
     stack: Links = fields["stack"]
     frames = stack.items
-    allowance.take(NUMBER_WIDTH * (len(stack.index) + len(stack.next)), "columns")
+    memory.take(NUMBER_WIDTH * (len(stack.index) + len(stack.next)), "columns")
     nothing = np.full(len(stack.next), -1, np.int64)
     return HandleTable(
         tree.strings,
@@ -113,13 +113,11 @@ def build_callstack_map(
     table: HandleTable,
     generation: Generation,
     *,
-    allowance: Allowance | None = None,
     receive: Receive | None = None,
 ) -> bytes:
     """The record as PyTorch writes it.
 
     Args:
-        allowance: the memory that the writing may take; unbounded by default.
         receive: takes the bytes, a part at a time; without it they are returned.
     """
     modules = {"type": table.module_type, "instance": table.module_instance}
@@ -131,4 +129,4 @@ def build_callstack_map(
         "stack": Links(table.stack, table.next, frames),
     }
     rows = Ragged(np.array([0, len(table)]), columns)
-    return build(CALLSTACK_SCHEMAS[generation], rows, table.strings, allowance or unbounded(), receive)
+    return build(CALLSTACK_SCHEMAS[generation], rows, table.strings, receive)

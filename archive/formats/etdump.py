@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from construct import Default, Int32sl, Int32ul, Int64ul
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.base.quick_dataclass import dataclass
 from archive.formats.schema.flatbuffer import NOTHING, Table, Text, Unread, Vector, identified_at
@@ -38,7 +39,6 @@ from archive.formats.schema.flatbuffer_columns import FlatBuffer, Tables
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.base.limits import Allowance
     from archive.io.ranged import Bytes
 
 IDENTIFIER = b"ED00"
@@ -124,9 +124,9 @@ def is_dump(data: Bytes | bytes) -> bool:
     return identified_at(data, IDENTIFIER) is not None
 
 
-def parse_etdump(data: memoryview, allowance: Allowance) -> tuple[DumpBlock, ...]:
+def parse_etdump(data: memoryview) -> tuple[DumpBlock, ...]:
     """The blocks of an ETDump, in the order of the file."""
-    buffer = FlatBuffer(data, IDENTIFIER, allowance)
+    buffer = FlatBuffer(data, IDENTIFIER)
     root = buffer.root(ETDUMP)
     version = int(root.numbers("version")[0])
     if version != VERSION:
@@ -135,7 +135,7 @@ def parse_etdump(data: memoryview, allowance: Allowance) -> tuple[DumpBlock, ...
     names, texts = runs.texts("name")
     inputs = runs.numbers("bundled_input_index").tolist()
     counts, events = runs.vectors("events")
-    allowance.take(BYTES_AN_EVENT * (len(runs) + len(events)), "events")
+    memory.take(BYTES_AN_EVENT * (len(runs) + len(events)), "events")
     timed, profiled = events.tables("profile_event")
     allocated, debugged = (events.references(kind) != NOTHING for kind in ("allocation_event", "debug_event"))
     is_wrong = timed.astype(int) + allocated + debugged != 1

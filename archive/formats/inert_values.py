@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.strings import charged
 from archive.formats.tensors.pickled import PLAIN, QUANTISED, call_of, made_by, storages_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TypeGuard
 
-    from archive.base.limits import Allowance, Limits
+    from archive.base.limits import Limits
     from archive.pickles.tree import Tree
 
 BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
@@ -66,18 +67,12 @@ _NEW, _OPENED = object(), object()
 """A node that was not visited, and one that was visited but has no value yet."""
 
 
-def inert_value(tree: Tree, root: int, allowance: Allowance) -> object:
-    """The value of a node, described rather than created.
-
-    Args:
-        allowance: the memory that the value may take, its depth, and the dimensions of a tensor.
-    """
+def inert_value(tree: Tree, root: int) -> object:
+    """The value of a node, described rather than created."""
     name = tree.tokens.place(root)[0]
-    allowance.take(_bytes_of_values(tree), "values", record=name)
-    with allowance.lent(
-        NODE_BYTES * len(tree.value) + CHILD_BYTES * len(tree.children), "values", record=name
-    ):
-        return _valued(tree, root, allowance)
+    memory.take(_bytes_of_values(tree), "values", record=name)
+    with memory.lent(NODE_BYTES * len(tree.value) + CHILD_BYTES * len(tree.children), "values", record=name):
+        return _valued(tree, root)
 
 
 def _bytes_of_values(tree: Tree) -> int:
@@ -90,7 +85,7 @@ def _bytes_of_values(tree: Tree) -> int:
     return objects + items + names + int(tree.strings.length.sum())
 
 
-def _valued(tree: Tree, root: int, allowance: Allowance) -> object:
+def _valued(tree: Tree, root: int) -> object:
     """The value of a node."""
     # # Depth first without recursion, because a pickle may be deeper than Python's stack: a node is visited
     # twice, # first to put its parts on the stack, then to be made from them.
@@ -107,12 +102,12 @@ def _valued(tree: Tree, root: int, allowance: Allowance) -> object:
         parts = tree.items(node) if kinds[node] in HOLDERS else []
         if node in tree.states:
             parts.append(tree.states[node])
-        if not opened and depth >= allowance.limits.depth:
+        if not opened and depth >= memory.limits().depth:
             name, at = tree.tokens.place(node)
-            raise LimitError("depth", allowance.limits.depth, depth + 1, record=name, place=f"byte {at}")
+            raise LimitError("depth", memory.limits().depth, depth + 1, record=name, place=f"byte {at}")
         if opened or not parts:
             depth -= opened
-            values[node] = _value(tree, node, kinds[node], [values[part] for part in parts], allowance)
+            values[node] = _value(tree, node, kinds[node], [values[part] for part in parts])
             stack.pop()
             continue
         values[node] = _OPENED
@@ -157,7 +152,7 @@ def is_member(value: Inert) -> bool:
     )
 
 
-def _value(tree: Tree, node: int, kind: int, parts: list[object], allowance: Allowance) -> object:
+def _value(tree: Tree, node: int, kind: int, parts: list[object]) -> object:
     if kind == INT:
         return int(tree.value[node])
     if kind == BOOL:
@@ -168,7 +163,7 @@ def _value(tree: Tree, node: int, kind: int, parts: list[object], allowance: All
         return float_of(int(tree.value[node]).to_bytes(8, "big", signed=True))
     if kind == TEXT:
         written = bytes(tree.strings.data(int(tree.value[node])))  # its memory was asked for as ASCII
-        return written.decode() if written.isascii() else charged(written, allowance)
+        return written.decode() if written.isascii() else charged(written)
     if kind == GLOBAL:
         return Global(*tree.names(node))
     if kind == LIST:
@@ -181,11 +176,11 @@ def _value(tree: Tree, node: int, kind: int, parts: list[object], allowance: All
                 raise tree.tokens.fault(node, f"expected a dict key, found {shown(type(key).__name__)}")
         return dict(zip(parts[::2], parts[1::2], strict=True))
     if kind in (REDUCE, OBJECT):
-        return _made(tree, node, kind, parts, allowance)
+        return _made(tree, node, kind, parts)
     return tuple(parts)
 
 
-def _made(tree: Tree, node: int, kind: int, parts: list[object], allowance: Allowance) -> object:
+def _made(tree: Tree, node: int, kind: int, parts: list[object]) -> object:
     """The result of a call, described; ``parts``: callee, arguments, and the state if there is one."""
     what, arguments, *state = parts
     if kind == REDUCE and not isinstance(arguments, tuple):
@@ -200,7 +195,7 @@ def _made(tree: Tree, node: int, kind: int, parts: list[object], allowance: Allo
             return arguments[0]
         call = call_of(made)
         if call == PLAIN:
-            return _tensor(tree, node, made, allowance.limits)
+            return _tensor(tree, node, made, memory.limits())
         if call == QUANTISED:
             made.made = made_by(made, storages_of(tree.tokens.place(node)[0]))
     if what == Global("collections", "OrderedDict") and not arguments and not state:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import LimitError
 from archive.debuginfo.model import Generation, Handle, LoweredState
 from archive.formats import blob_programs
@@ -29,7 +30,6 @@ from archive.pickles.values import Global, Inert, walked
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.limits import Allowance
 
 LOWERED_CLASS = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.(?P<original>.+)")
 LOWERED_CLASS_1_9 = re.compile(rf"torch\.jit\.(?:{MANGLED}\.)?(?P<backend>[^.]*)LoweredModule")
@@ -51,11 +51,11 @@ def is_lowered(name: str) -> bool:
     return bool(LOWERED_CLASS.match(name) or LOWERED_CLASS_1_9.match(name))
 
 
-def find_lowered(root: object, allowance: Allowance) -> dict[str, LoweredState]:
+def find_lowered(root: object) -> dict[str, LoweredState]:
     """The lowered modules under a value of ``data.pkl``, by attribute path; at the root: ""."""
     states: dict[str, LoweredState] = {}
     seen: set[int] = set()
-    blobs = _Blobs(allowance)
+    blobs = _Blobs()
     stack: list[tuple[Step, object, bool]] = [(None, root, False)]
     while stack:
         step, value, wrapped = stack.pop()
@@ -69,7 +69,7 @@ def find_lowered(root: object, allowance: Allowance) -> dict[str, LoweredState]:
             continue
         is_wrapper = bool(WRAPPER.match(name))
         children = list(_children(value))
-        allowance.take(STEP_BYTES * len(children), "values in modules", record=DATA)
+        memory.take(STEP_BYTES * len(children), "values in modules", record=DATA)
         below = [((step, key, is_attribute), child, is_wrapper) for key, is_attribute, child in children]
         stack.extend(reversed(below))
     return states
@@ -80,10 +80,10 @@ def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: boo
     match = LOWERED_CLASS.fullmatch(name) or LOWERED_CLASS_1_9.fullmatch(name)
     if not match or not isinstance(value.state, tuple) or len(value.state) not in GENERATION_BY_LENGTH:
         return None
-    blobs.allowance.take(STATE_BYTES, "lowered modules", record=DATA)
+    memory.take(STATE_BYTES, "lowered modules", record=DATA)
     spec, processed, *create = value.state
     return LoweredState(
-        _path(step, blobs.allowance),
+        _path(step),
         match["backend"],
         name,
         match.groupdict().get("original"),
@@ -96,7 +96,7 @@ def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: boo
     )
 
 
-def _path(step: Step, allowance: Allowance) -> str:
+def _path(step: Step) -> str:
     """A path as text: ``low.__loweredModule__``, ``blocks[3]``."""
     parts: list[str] = []
     length = 0
@@ -104,8 +104,8 @@ def _path(step: Step, allowance: Allowance) -> str:
         step, key, is_attribute = step
         parts.append(f".{key}" if is_attribute else f"[{key!r}]")
         length += len(parts[-1])
-        if length > allowance.limits.name_bytes:
-            raise LimitError("name_bytes", allowance.limits.name_bytes, length, record=DATA)
+        if length > memory.limits().name_bytes:
+            raise LimitError("name_bytes", memory.limits().name_bytes, length, record=DATA)
     return "".join(reversed(parts)).removeprefix(".")
 
 
@@ -126,29 +126,28 @@ def _children(value: object) -> Iterator[tuple[object, bool, object]]:
             yield index, False, child
 
 
-def without_handles(text: str, allowance: Allowance) -> str:
+def without_handles(text: str) -> str:
     """A text of a lowered module's state without debug handles."""
     if blob_programs.is_program(text):
-        return blob_programs.without_handles(text, allowance)
+        return blob_programs.without_handles(text)
     return IN_BLOB.sub(HANDLE_MARK, text)
 
 
-def handles_in(text: str, allowance: Allowance) -> list[int]:
+def handles_in(text: str) -> list[int]:
     """The debug handles in a text of a lowered module's state.
 
     Raises:
         UnreadProgramError: it is a program that cannot be read.
     """
     if blob_programs.is_program(text):
-        return blob_programs.handles_of(text, allowance)
+        return blob_programs.handles_of(text)
     return [*map(int, IN_BLOB.findall(text))]
 
 
 class _Blobs:
     """Finds the debug handles in blobs; a text that several modules hold is searched once."""
 
-    def __init__(self, allowance: Allowance) -> None:
-        self.allowance = allowance
+    def __init__(self) -> None:
         self.found: dict[int, tuple[tuple[Handle, ...], str]] = {}
 
     def handles(self, processed: object) -> tuple[tuple[Handle, ...], str]:
@@ -166,7 +165,7 @@ class _Blobs:
 
     def _handles_in(self, text: str) -> tuple[tuple[Handle, ...], str]:
         try:
-            return tuple(map(Handle, handles_in(text, self.allowance))), ""
+            return tuple(map(Handle, handles_in(text))), ""
         except blob_programs.UnreadProgramError as error:
             return (), str(error)
 
@@ -180,4 +179,4 @@ class _Blobs:
                 yield part
 
     def _count(self, steps: int) -> None:
-        self.allowance.take(HANDLE_BYTES * steps, "values and handles in lowered modules", record=DATA)
+        memory.take(HANDLE_BYTES * steps, "values and handles in lowered modules", record=DATA)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.limits import Allowance, unbounded
 from archive.debuginfo.handle_tables import MethodTable
 from archive.debuginfo.model import Generation
 from archive.formats.record_kinds import METHOD_HANDLES, MODULE_PATHS
@@ -60,9 +59,9 @@ METHOD_SCHEMAS: dict[Generation, Schema] = {
 }
 
 
-def parse_methods(tree: Tree, pickle: int, generation: Generation, allowance: Allowance) -> MethodTable:
+def parse_methods(tree: Tree, pickle: int, generation: Generation) -> MethodTable:
     """The methods of one record of a tree."""
-    columns = parse(METHOD_SCHEMAS[generation], tree, np.array([pickle]), allowance)
+    columns = parse(METHOD_SCHEMAS[generation], tree, np.array([pickle]))
     value = columns.items["table"]["entry"]["value"]
     rows: Ragged = value["handles"] if generation is Generation.METHOD_HANDLES else value
     names = columns.items["method"]
@@ -74,13 +73,10 @@ def method_records(*tables: MethodTable | None) -> dict[str, MethodTable]:
     return {METHOD_RECORDS[table.generation]: table for table in tables if table is not None}
 
 
-def build_methods(
-    table: MethodTable, *, allowance: Allowance | None = None, receive: Receive | None = None
-) -> bytes:
+def build_methods(table: MethodTable, *, receive: Receive | None = None) -> bytes:
     """The record as PyTorch writes it.
 
     Args:
-        allowance: the memory that the writing may take; unbounded by default.
         receive: takes the bytes, a part at a time; without it they are returned.
     """
     rows = Ragged(table.first, table.value)
@@ -88,4 +84,4 @@ def build_methods(
     fields = {"method": table.name, "table": {"entry": {"key": None, "value": value}}}
     columns = Ragged(np.array([0, len(table)]), fields, np.array([table.version]))
     schema = METHOD_SCHEMAS[table.generation]
-    return build(schema, columns, table.strings, allowance or unbounded(), receive)
+    return build(schema, columns, table.strings, receive)

@@ -38,9 +38,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import column_bytes, largest_window, windows
 from archive.base.errors import ArchiveError
-from archive.base.limits import Allowance, unbounded
 from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeTable, SourceTable, concatenated, in_order
 from archive.formats.schema.pickled import (
@@ -135,22 +135,22 @@ def layout_of(tree: Tree, root: int) -> RangeLayout:
     )
 
 
-def parse_source_ranges(tree: Tree, allowance: Allowance) -> RangeTable:
+def parse_source_ranges(tree: Tree) -> RangeTable:
     """The rows of all records of a tree, in the tree's order of records."""
     layouts = [layout_of(tree, root) for root in tree.roots.tolist()]
     parts = []
     for layout in dict.fromkeys(layouts or [RangeLayout.EMPTY]):
         pickles = np.array([number for number, own in enumerate(layouts) if own is layout], np.int64)
-        columns = parse(RANGE_SCHEMAS[layout], tree, pickles, allowance)
-        parts.append(_table(tree, layout, pickles, columns, allowance))
+        columns = parse(RANGE_SCHEMAS[layout], tree, pickles)
+        parts.append(_table(tree, layout, pickles, columns))
     if len(parts) == 1:
         return parts[0]
-    allowance.take(2 * sum(map(column_bytes, parts)), "columns")
+    memory.take(2 * sum(map(column_bytes, parts)), "columns")
     order = {pickle.name: number for number, pickle in enumerate(tree.tokens.pickles)}
     return in_order(concatenated(parts), order)
 
 
-def _table(tree: Tree, layout: RangeLayout, pickles: Ints, columns: Any, allowance: Allowance) -> RangeTable:  # noqa: ANN401
+def _table(tree: Tree, layout: RangeLayout, pickles: Ints, columns: Any) -> RangeTable:  # noqa: ANN401
     """The rows of all records of one layout."""
     names = tuple(tree.tokens.pickles[pickle].name for pickle in pickles.tolist())
     if layout is RangeLayout.STRING_TABLE:
@@ -160,11 +160,11 @@ def _table(tree: Tree, layout: RangeLayout, pickles: Ints, columns: Any, allowan
     fields = rows.items
     span, offset = fields["range"], fields["offset"]
     sources = span["source"].items
-    allowance.take(ROW_BYTES * len(offset) + SOURCE_BYTES * len(sources["starting_line"]), "columns")
+    memory.take(ROW_BYTES * len(offset) + SOURCE_BYTES * len(sources["starting_line"]), "columns")
     if layout is RangeLayout.STRING_TABLE:
-        with allowance.lent(PIECE_BYTES * largest_window(sources["text"].first), "columns"):
+        with memory.lent(PIECE_BYTES * largest_window(sources["text"].first), "columns"):
             source_table = _pieced(tree, names, rows, table_first, table)
-        _check_texts(tree, pickles, rows, source_table, allowance)
+        _check_texts(tree, pickles, rows, source_table)
     else:
         source_table = _inline(tree, sources)
     return RangeTable(
@@ -225,7 +225,7 @@ def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, ta
     return SourceTable(tree.strings, pieces.first, pieces.items, table[low + filename], line, is_null)
 
 
-def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, allowance: Allowance) -> None:  # noqa: ANN401
+def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable) -> None:  # noqa: ANN401
     """Refuse a text longer than the limit: a text may contain one long piece many times."""
     length = sources.lengths[rows.items["range"]["source"].index]
     if not len(length):
@@ -234,7 +234,7 @@ def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, all
     record = int(np.searchsorted(rows.first, row, "right")) - 1
     name = tree.tokens.pickles[int(pickles[record])].name
     place = f"row {row - int(rows.first[record])}, field text"
-    with allowance.lent(int(length[row]), "a text", record=name, place=place):
+    with memory.lent(int(length[row]), "a text", record=name, place=place):
         pass
 
 
@@ -243,14 +243,12 @@ def build_source_ranges(
     record: int,
     layout: RangeLayout | None = None,
     *,
-    allowance: Allowance | None = None,
     receive: Receive | None = None,
 ) -> bytes:
     """One record of a table as PyTorch writes it.
 
     Args:
         layout: by default the record's own; for another one, the columns must have all it needs.
-        allowance: the memory that the writing may take; unbounded by default.
         receive: takes the bytes, a part at a time; without it they are returned.
     """
     layout = layout or table.layouts[record]
@@ -275,7 +273,7 @@ def build_source_ranges(
     fields = {"offset": table.offset[part], "range": span, "tag": table.tag[part]}
     own_table = _own_table(table, record) if pieced else None
     strings = table.sources.strings
-    return record_of(fields, own_table, strings, layout, allowance or unbounded(), receive=receive)
+    return record_of(fields, own_table, strings, layout, receive=receive)
 
 
 def record_of(
@@ -283,7 +281,6 @@ def record_of(
     table: Ints | None,
     strings: Strings,
     layout: RangeLayout,
-    allowance: Allowance,
     *,
     receive: Receive | None = None,
 ) -> bytes:
@@ -293,13 +290,12 @@ def record_of(
         fields: the columns of the rows.
         table: the record's string table; None for layouts without one.
         strings: what columns of texts, and the string table, refer to.
-        allowance: the memory that the writing may take.
         receive: takes the bytes, a part at a time; without it they are returned.
     """
     columns: Any = Ragged(np.array([0, len(fields["offset"])]), fields)
     if table is not None:
         columns = {"marker": None, "table": Ragged(np.array([0, len(table)]), table), "rows": columns}
-    return build(RANGE_SCHEMAS[layout], columns, strings, allowance, receive)
+    return build(RANGE_SCHEMAS[layout], columns, strings, receive)
 
 
 def _own_table(table: RangeTable, record: int) -> Ints:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import firsts, numbered, ordinals
-from archive.base.limits import Allowance, unbounded
 from archive.base.quick_dataclass import dataclass
 from archive.container.names import as_bytes
 from archive.normalform.columns import NO_ROW, RANGE_LAYOUTS
@@ -46,10 +46,10 @@ USE_BYTES = 24
 """The same for each further source that has the line."""
 
 
-def pack_ranges(table: RangeTable, pool: Pool, allowance: Allowance) -> Columns:
+def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
     """The columns of a table's rows."""
     sources = table.sources
-    text, parent, line = _text_tree(sources, pool, allowance)
+    text, parent, line = _text_tree(sources, pool)
     filename = pool.add(sources.strings, sources.filename)
     per_row = np.diff(table.first)
     record = np.zeros(len(sources), np.int64)
@@ -88,25 +88,25 @@ def pack_ranges(table: RangeTable, pool: Pool, allowance: Allowance) -> Columns:
     }
 
 
-def _text_tree(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[Ints, Ints, Ints]:
+def _text_tree(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints, Ints]:
     """The node of each source's text (s); parent and line of each node (k).
 
     Lines join the pool in the order of nodes, so that strings are numbered by first use, too.
     """
     local = Pool()
-    with allowance.part() as meanwhile:
-        text, parent, line = pack_texts(*_lines(sources, local, meanwhile))
+    with memory.part():
+        text, parent, line = pack_texts(*_lines(sources, local))
         number, at = numbered(line)
         lines = local.strings()
         return text, parent, pool.numbers(lines[string] for string in line[at].tolist())[number]
 
 
-def _lines(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[Ints, Ints]:
+def _lines(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints]:
     """The lines of each source's text: where each source's begin (s + 1), and their numbers in the pool."""
     piece, first = sources.piece, sources.first
     length = sources.strings.length[piece] if len(piece) else piece
     number, at = numbered(piece)
-    allowance.take(int(sources.strings.length[piece[at]].sum()), "texts of sources")
+    memory.take(int(sources.strings.length[piece[at]].sum()), "texts of sources")
     texts = sources.strings.copies(piece[at])
     ends = np.array([text[-1:] == b"\n" for text in texts], np.bool_)
     ended, single = ends[number], b"".join(texts).count(b"\n") == ends.sum()
@@ -115,7 +115,7 @@ def _lines(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[Ints
     owner = np.repeat(np.arange(len(sources)), np.diff(first))[kept]
     last = np.diff(owner, append=-1) != 0
     if single and (ended[kept] | last).all():
-        allowance.take(LINE_BYTES * len(at) + USE_BYTES * len(piece), "lines of sources")
+        memory.take(LINE_BYTES * len(at) + USE_BYTES * len(piece), "lines of sources")
         return firsts(np.bincount(owner, minlength=len(sources))), pool.numbers(texts)[number][kept]
     # The general path: texts are joined and cut into lines, each list of pieces once.
     newlines = np.array([text.count(b"\n") for text in texts], np.int64)[number]
@@ -125,11 +125,11 @@ def _lines(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[Ints
         pieces = piece[start:stop].tobytes()
         most = int(newlines[start:stop].sum()) + 1
         if pieces not in known:
-            allowance.take(LINE_BYTES * most, "lines of sources")
+            memory.take(LINE_BYTES * most, "lines of sources")
             text = b"".join([sources.strings.data(string) for string in piece[start:stop].tolist()])
             *whole, rest = text.split(b"\n")
             known[pieces] = [pool.number(line + b"\n") for line in whole] + [pool.number(rest)] * bool(rest)
-        allowance.take(USE_BYTES * most, "lines of sources")
+        memory.take(USE_BYTES * most, "lines of sources")
         counts.append(len(known[pieces]))
         numbers += known[pieces]
     return firsts(np.array(counts, np.int64)), np.array(numbers, np.int64)
@@ -147,12 +147,10 @@ class FormBuilder:
 
     Attributes:
         pool: the strings that columns refer to.
-        allowance: the memory that the form may take.
     """
 
     columns: Columns
     pool: Pool = field(default_factory=Pool)
-    allowance: Allowance = field(default_factory=unbounded)
 
     @classmethod
     def of(
@@ -161,8 +159,6 @@ class FormBuilder:
         handles: HandleTable | None = None,
         methods: MethodTable | None = None,
         paths: MethodTable | None = None,
-        *,
-        allowance: Allowance | None = None,
     ) -> Self:
         """A form from an archive's tables.
 
@@ -171,26 +167,24 @@ class FormBuilder:
             handles: the call-stack map, if there is one.
             methods: the debug handles of each method's instructions, if they are recorded.
             paths: the module paths of each method's operators, if they are recorded.
-            allowance: the memory that the form may take; unbounded by default.
         """
-        allowance = allowance or unbounded()
-        pool = Pool(allowance)
+        pool = Pool()
         cost = ROW_BYTES * len(ranges)
         if handles is not None:
             cost += HANDLE_BYTES * len(handles) + FRAME_BYTES * len(handles.next)
         cost += sum(
             METHOD_BYTES * len(table) + VALUE_BYTES * len(table.value) for table in (methods, paths) if table
         )
-        with allowance.lent(cost, "rows of tables"):
-            columns = pack_ranges(ranges, pool, allowance)
+        with memory.lent(cost, "rows of tables"):
+            columns = pack_ranges(ranges, pool)
             if handles is not None:
                 columns |= pack_handles(handles, pool)
             if methods is not None:
                 columns |= pack_methods(methods, pool)
             if paths is not None:
                 columns |= pack_paths(paths, pool)
-        allowance.take(sum(values.nbytes for values in columns.values()), "columns")
-        return cls(columns, pool, allowance)
+        memory.take(sum(values.nbytes for values in columns.values()), "columns")
+        return cls(columns, pool)
 
     def drop(self, *prefixes: str) -> None:
         """Drop tables (``handle.``) or single columns (``file.callstacks``)."""
@@ -200,4 +194,4 @@ class FormBuilder:
 
     def form(self) -> NormalForm:
         """The form as it is now."""
-        return NormalForm(self.columns, self.pool.table(), self.allowance)
+        return NormalForm(self.columns, self.pool.table())

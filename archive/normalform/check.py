@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import distinct_values, firsts
 from archive.base.errors import ArchiveError, LimitError
 from archive.debuginfo.model import NO_TAG, Generation, RangeLayout
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.normalform.columns import Column, Columns
 
 
@@ -50,11 +50,10 @@ BEFORE += ("origin.inner", "origin.next")
 """Columns of exported programs whose values are rows before their own."""
 
 
-def check(columns: Columns, strings: int, allowance: Allowance, unread: Collection[str] = ()) -> None:
+def check(columns: Columns, strings: int, unread: Collection[str] = ()) -> None:
     """Refuse columns that contradict one another: afterwards each reference leads to a row.
 
     Args:
-        allowance: the memory and sizes that the file may ask for.
         unread: columns that are still modelled: their values are not checked.
     """
     _check_tables(columns)
@@ -69,9 +68,9 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
                 raise ArchiveError(place=part, expected=f"{rows} rows together", found=str(total))
     _check_before("node.parent", columns)
     if "frame.next" in columns:
-        _check_stacks("frame.next", columns, allowance)
+        _check_stacks("frame.next", columns)
     if "program.name" in columns:
-        _check_programs(columns, allowance)
+        _check_programs(columns)
     if not unread:
         _check_order(columns)
         _check_rows(columns)
@@ -188,7 +187,7 @@ def _check_before(name: str, columns: Columns) -> None:
         raise ArchiveError(place=f"{name}, row {later[0]}", expected="a row before", found="a later one")
 
 
-def _check_stacks(name: str, columns: Columns, allowance: Allowance) -> None:
+def _check_stacks(name: str, columns: Columns) -> None:
     """Refuse call stacks that are too long or cyclic: each round looks twice as far."""
     following = columns[name]
     ahead, length = following.copy(), np.ones(len(following), np.int64)
@@ -198,17 +197,17 @@ def _check_stacks(name: str, columns: Columns, allowance: Allowance) -> None:
         ahead[going] = ahead[ahead[going]]
         rounds += 1
     longest = int(length.max(initial=0))
-    if going.any() or longest > allowance.limits.frames:
-        found = max(longest, allowance.limits.frames + 1)
-        raise LimitError("frames", allowance.limits.frames, found, place=name)
+    if going.any() or longest > memory.limits().frames:
+        found = max(longest, memory.limits().frames + 1)
+        raise LimitError("frames", memory.limits().frames, found, place=name)
 
 
-def _check_programs(columns: Columns, allowance: Allowance) -> None:
+def _check_programs(columns: Columns) -> None:
     """Refuse exported programs that aren't trees or are too deep, and graphs whose holder is in another."""
     for name in BEFORE:
         _check_before(name, columns)
         if name != "origin.next":
-            _check_stacks(name, columns, allowance)
+            _check_stacks(name, columns)
     holder, parent = columns["scope.holder"], columns["scope.parent"]
     wrong = np.flatnonzero(columns["site.scope"][holder] != parent)
     if len(wrong):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from archive.base.limits import Allowance, unbounded
+from archive.base import memory
 from archive.base.quick_dataclass import dataclass
 from archive.normalform.handles import unpack_handles, unpack_methods, unpack_paths
 from archive.normalform.range_records import RangeRecords
@@ -32,17 +32,15 @@ class NormalForm:
 
     Attributes:
         strings: what columns of names refer to.
-        allowance: the memory that tables and records may take.
     """
 
     columns: Columns
     strings: StringTable
-    allowance: Allowance = field(default_factory=unbounded)
 
     @cached_property
     def range_records(self) -> RangeRecords:
         """The records of source ranges, each built when it is asked for."""
-        return RangeRecords(self.columns, self.strings, self.allowance)
+        return RangeRecords(self.columns, self.strings)
 
     @property
     def range_table(self) -> RangeTable:
@@ -54,7 +52,7 @@ class NormalForm:
         """The call-stack map; None where there is none."""
         if "handle.handle" not in self.columns:
             return None
-        self.allowance.take(HANDLE_BYTES * len(self.columns["handle.handle"]), "debug handles")
+        memory.take(HANDLE_BYTES * len(self.columns["handle.handle"]), "debug handles")
         return unpack_handles(self.columns, self.strings)
 
     @cached_property
@@ -72,7 +70,7 @@ class NormalForm:
         """The metadata of its exported programs."""
         from archive.normalform.metadata import Metadata  # noqa: PLC0415 (few archives have programs)
 
-        return Metadata(self.columns, self.strings, self.allowance)
+        return Metadata(self.columns, self.strings)
 
     def with_columns(self, columns: Columns) -> NormalForm:
         """Another form with the same strings."""

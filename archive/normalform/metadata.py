@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, shown
 from archive.base.json_text import MAX_DEPTH
@@ -25,7 +26,6 @@ from archive.formats.exported.traces import FrameMark, Trace, TraceFrame, build_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
     from archive.normalform.columns import Columns
 
@@ -42,10 +42,9 @@ MUCH = 1 << 62
 class Metadata:
     """The nodes of all programs, and their metadata."""
 
-    def __init__(self, columns: Columns, strings: StringTable, allowance: Allowance) -> None:
+    def __init__(self, columns: Columns, strings: StringTable) -> None:
         self._columns = columns
         self._strings = strings
-        self._allowance = allowance
         self._lists: dict[str, list[int]] = {}
         self._texts: dict[int, str] = {}
         self._made: dict[tuple[str, int, int], str] = {}
@@ -163,7 +162,7 @@ class Metadata:
             name = self.text(self._list("instance.name")[instance])
             whole = not outer or self._list("instance.whole")[instance]
             # Paths grow with each instance, so memory for each is asked for before it is made.
-            self._allowance.take(PIECE + PATHS * (len(name) + (0 if whole else len(outer))), "metadata")
+            memory.take(PIECE + PATHS * (len(name) + (0 if whole else len(outer))), "metadata")
             outer = name if whole else f"{outer}.{name}"
             key = Key(
                 None if own_key < 0 else self.text(own_key),
@@ -206,10 +205,10 @@ class Metadata:
 
     def _take(self, texts: Iterable[str]) -> None:
         """Ask for the memory of a text of several parts."""
-        self._allowance.take(sum(PIECE + len(text) for text in texts), "metadata")
+        memory.take(sum(PIECE + len(text) for text in texts), "metadata")
 
     def _origins(self, row: int, _: int) -> str:
-        self._allowance.take(self._origin_costs[row], "metadata")
+        memory.take(self._origin_costs[row], "metadata")
         return build_origins(tuple(self._origin_list(row)))
 
     def _origin_list(self, row: int, depth: int = 0) -> Iterator[NodeOrigin]:

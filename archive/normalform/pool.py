@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import numbered, table_of
 from archive.container.names import as_text
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.base.strings import Strings, StringTable
 
 
@@ -30,15 +30,10 @@ MANY = 1 << 10
 
 
 class Pool:
-    """Distinct strings, each with a number; string 0 is "".
+    """Distinct strings, each with a number; string 0 is ""."""
 
-    Args:
-        allowance: the memory that the strings may take; unbounded by default.
-    """
-
-    def __init__(self, allowance: Allowance | None = None) -> None:
+    def __init__(self) -> None:
         self._numbers: dict[bytes, int] = {b"": 0}
-        self._allowance = allowance
 
     def number(self, data: bytes) -> int:
         """The number of a string, which is added if it is new."""
@@ -46,7 +41,7 @@ class Pool:
         if number is not None:
             return number
         if self._allowance is not None:
-            self._allowance.take(STRING_BYTES + STRING_COPIES * len(data), "strings")
+            memory.take(STRING_BYTES + STRING_COPIES * len(data), "strings")
         return self._numbers.setdefault(data, len(self._numbers))
 
     def numbers(self, strings: Iterable[bytes]) -> Ints:
@@ -72,17 +67,16 @@ class Pool:
         return table_of(self._numbers)
 
 
-def record_names(strings: Strings, numbers: Iterable[int], allowance: Allowance) -> tuple[str, ...]:
+def record_names(strings: Strings, numbers: Iterable[int]) -> tuple[str, ...]:
     """The names of records.
 
     Args:
         strings: a companion's.
         numbers: those of the names; one may occur several times.
-        allowance: the memory that the names may take.
     """
     names = []
     for number in numbers:
         data = strings.data(number)
-        allowance.take(RECORD_BYTES + NAME_COPIES * len(data), "names of records")
+        memory.take(RECORD_BYTES + NAME_COPIES * len(data), "names of records")
         names.append(as_text(bytes(data)))
     return tuple(names)

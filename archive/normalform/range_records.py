@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import firsts, largest_window, numbered, spread, sums_along, table_with, windows
 from archive.base.errors import ArchiveError
 from archive.base.quick_dataclass import dataclass
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
     from archive.normalform.columns import Columns
 
@@ -90,16 +90,16 @@ class RecordTexts:
         """Where each text's lines begin in their concatenation (t + 1)."""
         return line_bounds(self._node, self._parent)
 
-    def pieces(self, strings: StringTable, allowance: Allowance) -> LaidOutTexts:
+    def pieces(self, strings: StringTable) -> LaidOutTexts:
         """The pieces of all texts."""
         whole = np.append(sums_along(self._parent, strings.length[self._line]), 0)
         size = int(whole[self._node[~self.in_lines]].sum())
-        allowance.take(size, "texts", place="source.text")
+        memory.take(size, "texts", place="source.text")
         extra = self.in_lines & ~self._null & ~self._open_ended(strings)
         first = firsts(np.where(self.in_lines, np.diff(self._first) + extra, 1))
-        allowance.take(VALUE_WIDTH * int(first[-1]), "lines", place="source.text")
+        memory.take(VALUE_WIDTH * int(first[-1]), "lines", place="source.text")
         copies = (TEXT_COPIES - 1) * size
-        with allowance.lent(LINE_BYTES * largest_window(self._first) + copies, "lines", place="source.text"):
+        with memory.lent(LINE_BYTES * largest_window(self._first) + copies, "lines", place="source.text"):
             return self._pieces(strings, first)
 
     def _pieces(self, strings: StringTable, first: Ints) -> LaidOutTexts:
@@ -181,30 +181,29 @@ class LaidOut:
     table: Ints
 
 
-def laid_out(columns: Columns, strings: StringTable, allowance: Allowance) -> LaidOut:
+def laid_out(columns: Columns, strings: StringTable) -> LaidOut:
     """The sources of all records of some columns, ready to be written.
 
     Args:
         strings: what columns of names refer to; "" among them.
-        allowance: the memory that this may take.
     """
     span = columns["row.range"]
-    allowance.take(KEPT_ROW_BYTES * len(span), "source ranges")
-    with allowance.lent(ROW_BYTES * len(span), "source ranges"):
+    memory.take(KEPT_ROW_BYTES * len(span), "source ranges")
+    with memory.lent(ROW_BYTES * len(span), "source ranges"):
         row_first = firsts(columns["record.rows"])
         record = np.repeat(np.arange(len(row_first) - 1), columns["record.rows"])
         number, own_at = numbered(record, columns["range.source"][span])
         own, record, source = number.astype(np.int32), record[own_at], columns["range.source"][span[own_at]]
-    allowance.take(KEPT_SOURCE_BYTES * len(source), "sources")
-    with allowance.lent(SOURCE_BYTES * len(source) + NODE_BYTES * len(columns["node.line"]), "sources"):
+    memory.take(KEPT_SOURCE_BYTES * len(source), "sources")
+    with memory.lent(SOURCE_BYTES * len(source) + NODE_BYTES * len(columns["node.line"]), "sources"):
         in_lines = (columns["record.layout"] == STRING_TABLE)[record]
         texts = RecordTexts(columns, record, source, in_lines)
-        pieces = texts.pieces(strings, allowance)
+        pieces = texts.pieces(strings)
         own_first = np.searchsorted(record, np.arange(len(row_first)))
         meanwhile = STRING_BYTES * len(pieces.strings) + PIECE_BYTES * largest_window(pieces.first)
-        with allowance.lent(meanwhile, "lines", place="source.text"):
+        with memory.lent(meanwhile, "lines", place="source.text"):
             name, table_first, table = _string_tables(columns, own_first, source, texts, pieces)
-        allowance.take(VALUE_WIDTH * len(table), "strings", place="source.text")
+        memory.take(VALUE_WIDTH * len(table), "strings", place="source.text")
     text = texts.of.astype(np.int32)
     return LaidOut(row_first, own, own_first, source, text, pieces, name, texts.in_lines, table_first, table)
 
@@ -294,17 +293,15 @@ class RangeRecords:
 
     Attributes:
         strings: what columns of names refer to.
-        allowance: the memory that records and their table may take.
     """
 
     columns: Columns
     strings: StringTable
-    allowance: Allowance
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The records."""
-        return record_names(self.strings, self.columns["record.name"].tolist(), self.allowance)
+        return record_names(self.strings, self.columns["record.name"].tolist())
 
     @cached_property
     def layouts(self) -> tuple[RangeLayout, ...]:
@@ -314,7 +311,7 @@ class RangeRecords:
     @cached_property
     def laid_out(self) -> LaidOut:
         """The sources of all records."""
-        return laid_out(self.columns, self.strings, self.allowance)
+        return laid_out(self.columns, self.strings)
 
     @property
     def summary(self) -> RangeSummary:
@@ -337,16 +334,16 @@ class RangeRecords:
             },
             "tag": Gathered(columns["range.tag"], span),
         }
-        with self.allowance.part() as meanwhile:
-            meanwhile.take(VALUE_WIDTH * (len(span) + 4 * (own.stop - own.start)), "source ranges")
+        with memory.part():
+            memory.take(VALUE_WIDTH * (len(span) + 4 * (own.stop - own.start)), "source ranges")
             # The least that the texts of the sources take in a record with a string table.
             pieces = np.diff(laid.pieces.first)[laid.text[own]]
-            with meanwhile.lent(SHORTEST_INTEGER * int(pieces.sum()), "texts of a record"):
+            with memory.lent(SHORTEST_INTEGER * int(pieces.sum()), "texts of a record"):
                 pass
             table = None
             if layout is RangeLayout.STRING_TABLE:
                 table = laid.table[int(laid.table_first[record]) : int(laid.table_first[record + 1])]
-            return record_of(fields, table, laid.pieces.strings, layout, meanwhile)
+            return record_of(fields, table, laid.pieces.strings, layout)
 
     def _sources(self, record: int, own: slice) -> dict[str, Any]:
         """The columns of a record's sources."""
@@ -370,7 +367,7 @@ class RangeRecords:
         span, source = columns["row.range"], laid.source
         counts = np.diff(laid.pieces.first)[laid.text]
         values = 4 * len(span) + 4 * len(source) + int(counts.sum())
-        self.allowance.take(VALUE_WIDTH * values, "source ranges")
+        memory.take(VALUE_WIDTH * values, "source ranges")
         piece, name = laid.pieces.piece.copy(), laid.name.copy()
         in_lines = np.repeat(laid.in_lines, np.diff(laid.pieces.first))
         piece[in_lines] = laid.table[piece[in_lines]]

@@ -40,9 +40,9 @@ class DebugRecords(Mapping[str, bytes]):
         if form.handle_table is not None:
             layout = CALLSTACK_LAYOUTS[int(form.columns["file.callstacks"][0])]
             build = callstack_map.build_callstack_map
-            self._add(CALLSTACK_MAP, partial(build, form.handle_table, layout, allowance=form.allowance))
+            self._add(CALLSTACK_MAP, partial(build, form.handle_table, layout))
         for name, table in method_handles.method_records(form.method_table, form.path_table).items():
-            self._add(name, partial(method_handles.build_methods, table, allowance=form.allowance))
+            self._add(name, partial(method_handles.build_methods, table))
         self._makers |= {name: partial(bytes, data) for name, data in self.raw.items()}
 
     def _add(self, name: str, maker: Callable[[], bytes]) -> None:

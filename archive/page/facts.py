@@ -188,7 +188,7 @@ class _Making:
 
     def _add_traced(self, facts: dict[str, Any]) -> None:
         """Add what the stack traces of nodes and kernels lead to."""
-        traced = TracedSources(self._shown, self._opened.allowance)
+        traced = TracedSources(self._shown)
         made = []
         for table, add in TRACED:
             one = table()

@@ -341,7 +341,7 @@ class _Sources:
 def _whole_files(opened: Archive, shown: Shown) -> Facts:
     """All files of source of a model."""
     if opened.programs or opened.compiled or opened.instructions:
-        traced = TracedSources(shown, opened.allowance)
+        traced = TracedSources(shown)
         for table, add in TRACED:
             add(table(), opened, traced)
         return traced.facts()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from archive.base import memory
 from archive.base.strings import decoded
 from archive.debuginfo.sites import SELF
 from archive.debuginfo.symbolicate import TOP_FUNCTION, UNKNOWN_FUNCTION
@@ -35,7 +36,6 @@ class HandleFacts:
 
     def __init__(self, opened: Archive, sources: ArchiveSources, *, linked: bool) -> None:
         self._opened = opened
-        self._allowance = opened.allowance
         self._sources, self._linked = sources, linked
         self._frames: dict[tuple[int, str], Frame] = {}
         self._strings: dict[int, str] = {}
@@ -58,7 +58,7 @@ class HandleFacts:
             if count > MOST_FRAMES:
                 self.left_out = len(table) - row
                 break
-            self._allowance.take(ROW_BYTES + FRAME_BYTES * len(frames) + len(path), "handles")
+            memory.take(ROW_BYTES + FRAME_BYTES * len(frames) + len(path), "handles")
             file, line = self._sources.file_and_line(own)
             values = handle, self._string(table, int(table.op[row])), path, file, line, frames
             for column, value in zip(columns.values(), values, strict=True):
@@ -85,7 +85,7 @@ class HandleFacts:
         """A range of the source in a function: its record, where its code begins, and its line in words."""
         if (row, function) not in self._frames:
             file, line = self._sources.file_and_line(row)
-            self._allowance.take(ROW_BYTES + len(file) + len(function), "frames")
+            memory.take(ROW_BYTES + len(file) + len(function), "frames")
             place = f'File "{file}", line {line}, in {function}' if line else f"in {function}"
             record = int(self._sources.record[row]) if row >= 0 and self._linked else -1
             position = int(self._sources.at[row]) if record >= 0 else -1
@@ -97,6 +97,6 @@ class HandleFacts:
             return ""
         if number not in self._strings:
             data = table.strings.data(number)
-            self._allowance.take(2 * len(data) + ROW_BYTES, "names")
+            memory.take(2 * len(data) + ROW_BYTES, "names")
             self._strings[number] = plain(decoded(data))
         return self._strings[number]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.errors import in_file
 from archive.formats.record_kinds import label_in
 from archive.page.units import Units, differences, plain
@@ -78,8 +79,8 @@ class CompiledCode:
     def _add(self, model: CompiledModel, file: str) -> None:
         data = bytes(model.view(file))
         cost = 2 * len(data) + LINE_BYTES * (data.count(b"\n") + 1)
-        self._opened.allowance.take(cost, "lines of C++ code")
-        shown, lines = Units(data, self._opened.allowance), data.split(b"\n")
+        memory.take(cost, "lines of C++ code")
+        shown, lines = Units(data), data.split(b"\n")
         ends = np.array([*accumulate(len(line) + 1 for line in lines)], np.int64)
         starts: list[int] = [0, *shown.at(ends).tolist()]
         rows = self._rows(model, file, starts)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.base.limits import Steps
 from archive.formats.exported.modules import paths_in_model
@@ -27,7 +28,6 @@ from archive.reader.tensors import parts_of_program
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from archive.base.limits import Allowance
     from archive.describe.sizes import Account
     from archive.page.sources import ArchiveSources
     from archive.reader.archive import Archive
@@ -49,14 +49,13 @@ class _Rows:
         rows: by the program's name and the path in it; "" is TorchScript's, which has one tree.
     """
 
-    def __init__(self, allowance: Allowance) -> None:
+    def __init__(self) -> None:
         self.labels: list[str] = []
         self.parents: list[int] = []
         self.classes: list[str] = []
         self.elements: list[int | None] = []
         self.bytes: list[int | None] = []
         self.rows: dict[tuple[str, str], int] = {}
-        self._allowance = allowance
 
     def row(self, program: str, path: str) -> int:
         """The row of a module, and of all that it is in."""
@@ -67,7 +66,7 @@ class _Rows:
                 break
             path = path.rpartition(".")[0]
         for one in reversed(missing):
-            self._allowance.take(MODULE_BYTES + len(one), "modules")
+            memory.take(MODULE_BYTES + len(one), "modules")
             self.parents.append(self.rows[program, one.rpartition(".")[0]] if one else -1)
             self.rows[program, one] = len(self.labels)
             self.labels.append(label_in(program, one).removesuffix(":") if program else one)
@@ -90,7 +89,7 @@ def modules_facts(opened: Archive, account: Account, sources: ArchiveSources | N
     Args:
         sources: the code in which to find methods; None where none is shown.
     """
-    rows, objects = _Rows(opened.allowance), {}
+    rows, objects = _Rows(), {}
     if opened.programs:
         for program, path, class_name in _of_programs(opened):
             row = rows.row(program, path)
@@ -125,7 +124,7 @@ def _of_tree(top: Any, opened: Archive) -> Iterator[tuple[str, Any]]:  # noqa: A
     waiting = [("", top)]
     for path, value in waiting:  # which grows meanwhile
         yield path, value
-        opened.allowance.take(MODULE_BYTES + len(path), "modules")
+        memory.take(MODULE_BYTES + len(path), "modules")
         for key, child in value.attributes.items():
             steps.take()
             if is_object(child) and id(child) not in seen:
@@ -140,7 +139,7 @@ def _of_programs(opened: Archive) -> Iterator[tuple[str, str, str]]:
         for site in program.sites.values():
             for instance, path in zip(site.modules, paths_in_model(site.modules), strict=True):
                 if (path, instance.class_name) not in known:
-                    opened.allowance.take(MODULE_BYTES + len(path), "modules")
+                    memory.take(MODULE_BYTES + len(path), "modules")
                     known.add((path, instance.class_name))
                     yield name, path, instance.class_name
 

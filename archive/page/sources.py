@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.strings import decoded
 from archive.debuginfo.frames import BYTES_CALL
 from archive.formats.record_kinds import code_of
@@ -211,10 +212,9 @@ class ArchiveSources:
 
     def __init__(self, archive: Archive, shown: Shown = Shown.FULL) -> None:
         self._name = archive.file
-        self._allowance = archive.allowance
         self._table = archive.range_table
-        self._allowance.take(ROW_BYTES * len(self._table), "places of source ranges")
-        self._allowance.take(SOURCE_BYTES * len(self._table.sources), "sources")
+        memory.take(ROW_BYTES * len(self._table), "places of source ranges")
+        memory.take(SOURCE_BYTES * len(self._table.sources), "sources")
         self.left_out = 0
         self.files, number = self._files(shown)
         self.file, self.start, self.end, self.line = self._places(number)
@@ -235,25 +235,25 @@ class ArchiveSources:
         fragments: dict[tuple[bytes, int, bytes], int] = {}
         number = np.full(len(sources), -1, np.int64)
         size, read = 0, 0
-        most = min(MOST_TEXT, self._allowance.memory // SHARE)
+        most = min(MOST_TEXT, memory.current().memory // SHARE)
         for source, same in _sources_once(sources):
             if same >= 0:
                 number[source] = number[same]
                 continue
             length = int(sources.lengths[source])
             read += length
-            if size + length > most or read > self._allowance.limits.compared_bytes:
+            if size + length > most or read > memory.limits().compared_bytes:
                 self.left_out += length
                 continue
-            with self._allowance.lent(2 * length, "texts of sources"):
+            with memory.lent(2 * length, "texts of sources"):
                 fact = sources[source]
-                longest = self._allowance.limits.name_bytes
+                longest = memory.limits().name_bytes
                 name = b"" if fact.filename is None else bytes(fact.filename.data[-longest:])
                 key = shown.shown(name), fact.starting_line, _without_folders(bytes(fact.text), shown)
                 if key not in fragments:
                     size += length
                     cost = FRAGMENT_BYTES + 2 * length + NEWLINE_BYTES * key[2].count(b"\n")
-                    self._allowance.take(cost, "texts of sources")
+                    memory.take(cost, "texts of sources")
                 number[source] = fragments.setdefault(key, len(fragments))
         by_name: dict[bytes, list[_Fragment]] = {}
         for (name, line, data), fragment in fragments.items():
@@ -287,12 +287,12 @@ class ArchiveSources:
 
     def facts(self) -> dict[str, Any]:
         """Files and records as the page has them: see :mod:`archive.page.facts`."""
-        units = [Units(file.text, self._allowance) for file in self.files]
+        units = [Units(file.text) for file in self.files]
         start, end = self._in_units(units, self.start), self._in_units(units, self.end)
         self.file_start = start
         records = []
         for code in self.records:
-            shown, rows = Units(code.data, self._allowance), slice(code.rows.start, code.rows.stop)
+            shown, rows = Units(code.data), slice(code.rows.start, code.rows.stop)
             self.shown.append(shown)
             self.at[rows] = shown.at(self._table.offset[rows])
             records.append(

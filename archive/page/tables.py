@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from archive.base import memory
 from archive.base.errors import several
 from archive.base.strings import decoded
 from archive.formats.exported.modules import paths_in_model
@@ -46,7 +47,7 @@ class Table:
         if len(self._rows) == MOST_ROWS:
             self.left_out += 1
             return False
-        opened.allowance.take(ROW_BYTES, "rows of tables")
+        memory.take(ROW_BYTES, "rows of tables")
         self._rows.append(tuple(plain(cell) if isinstance(cell, str) else cell for cell in row))
         return True
 

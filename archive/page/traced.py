@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from archive.base import memory
 from archive.page.units import count_of, plain
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
     from archive.formats.exported.traces import Trace, TraceFrame
     from archive.page.shown import Shown
 
@@ -28,8 +28,8 @@ class Span(NamedTuple):
 class TracedSources:
     """The lines that stack traces name, taken trace by trace."""
 
-    def __init__(self, shown: Shown, allowance: Allowance) -> None:
-        self._shown, self._allowance = shown, allowance
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
         self._lines: dict[str, dict[int, str]] = {}
         self._numbers: dict[str, int] = {}
         self._spans: list[dict[int, Span]] = []
@@ -41,7 +41,7 @@ class TracedSources:
         for frame in trace.frames:
             lines = self._lines.setdefault(self._shown.file(frame.file), {})
             if frame.code is not None and frame.line not in lines:
-                self._allowance.take(LINE_BYTES + 4 * len(frame.code), "lines of traces")
+                memory.take(LINE_BYTES + 4 * len(frame.code), "lines of traces")
                 lines[frame.line] = frame.code.replace("\n", " ")
         return trace.of_model
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import firsts
 from archive.base.errors import escape_of
 from archive.base.strings import charged
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 BYTES_A_CHARACTER = 40
@@ -36,13 +36,13 @@ class Units:
         text: as it is shown.
     """
 
-    def __init__(self, data: bytes, allowance: Allowance) -> None:
-        self.text = charged(data, allowance)
+    def __init__(self, data: bytes) -> None:
+        self.text = charged(data)
         self._size = len(data)
         self._bytes: Ints | None = None
         self._units: Ints | None = None
         if not data.isascii():
-            allowance.take(BYTES_A_CHARACTER * len(data), "positions of texts")
+            memory.take(BYTES_A_CHARACTER * len(data), "positions of texts")
             self._bytes, self._units = _starts(data)
 
     def at(self, positions: Ints) -> Ints:

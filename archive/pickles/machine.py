@@ -10,6 +10,7 @@ import pickletools
 import struct
 from typing import TYPE_CHECKING, Any
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.base.json_text import without_collecting
 from archive.pickles.ops import BYTE_OF
@@ -18,7 +19,6 @@ from archive.pickles.values import Global, Inert
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from archive.base.limits import Allowance
 
 VALUE_BYTES = 250
 """Bytes of memory that the value of an instruction takes at most, besides its argument."""
@@ -67,16 +67,10 @@ TO_MARK: dict[str, Callable[[list[object]], object]] = {
 IGNORED = {"PROTO", "FRAME", "STOP", "NEXT_BUFFER", "READONLY_BUFFER"}
 
 
-def plain_value(
-    data: memoryview, at: int, allowance: Allowance, named: list[Inert] | None = None
-) -> tuple[object, int]:
-    """The value of a pickle, described rather than created; and the position after the pickle.
-
-    Args:
-        allowance: the memory that values may take.
-    """
+def plain_value(data: memoryview, at: int, named: list[Inert] | None = None) -> tuple[object, int]:
+    """The value of a pickle, described rather than created; and the position after the pickle."""
     machine = Machine([] if named is None else named)
-    end = machine.run(data, at, allowance)
+    end = machine.run(data, at)
     return machine.stack[-1], end
 
 
@@ -128,31 +122,31 @@ class Machine:
         self.memo: dict[int, object] = {}
 
     @without_collecting()
-    def run(self, data: memoryview, at: int, allowance: Allowance) -> int:
+    def run(self, data: memoryview, at: int) -> int:
         """Run all instructions of a pickle, which leaves its value on the stack; return where it ends."""
         stream = _PickleFile(data[at:])
         self.at = at
         try:
             is_more = True
             while is_more:
-                self._frequent(stream, at, allowance)
+                self._frequent(stream, at)
                 self.at = at + stream.tell()
-                is_more = self._other(stream, allowance)
+                is_more = self._other(stream)
             _ = self.stack[-1]
         except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
             raise ArchiveError(place=f"byte {self.at}", expected="a pickle", found=str(error)) from error
         return at + stream.tell()
 
-    def _other(self, stream: _PickleFile, allowance: Allowance) -> bool:
+    def _other(self, stream: _PickleFile) -> bool:
         """Run one instruction of any kind, as ``pickletools`` reads it; return whether more follow."""
         op, argument, _ = next(pickletools.genops(stream))  # type: ignore[arg-type]
         size = len(argument) if isinstance(argument, str | bytes | bytearray) else 0
-        allowance.take(VALUE_BYTES + size, "values of a pickle", place=f"byte {self.at}")
+        memory.take(VALUE_BYTES + size, "values of a pickle", place=f"byte {self.at}")
         _check_length(argument)
         self.step(op.name, argument)
         return op.name != "STOP"
 
-    def _frequent(self, stream: _PickleFile, base: int, allowance: Allowance) -> None:
+    def _frequent(self, stream: _PickleFile, base: int) -> None:
         """Run instructions up to one that isn't frequent, that has a long text, or that is near the end.
 
         They do what :meth:`step` does. Nine tenths of a checkpoint's instructions are frequent ones.
@@ -207,9 +201,9 @@ class Machine:
             at += size
             taken += VALUE_BYTES
             if taken > ASKED:
-                allowance.take(taken, "values of a pickle", place=f"byte {self.at}")
+                memory.take(taken, "values of a pickle", place=f"byte {self.at}")
                 taken = 0
-        allowance.take(taken, "values of a pickle", place=f"byte {self.at}")
+        memory.take(taken, "values of a pickle", place=f"byte {self.at}")
         stream.at = at
 
     def step(self, name: str, argument: Any) -> None:  # noqa: ANN401 (as the instruction has it)

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import firsts, spread
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.quick_dataclass import dataclass
@@ -65,7 +66,6 @@ from archive.pickles.ops import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.base.limits import Allowance
 
 WINDOW = 1 << 11
 """Bytes after which lists become columns. Memory for the lists is not asked for: at most 200 KB."""
@@ -180,14 +180,10 @@ class ScannedValues(NamedTuple):
     states: dict[int, int]
 
 
-def scan(pickles: Sequence[Pickle], allowance: Allowance) -> ScannedValues:
-    """Find all instructions of some pickles, and the values that each one takes.
-
-    Args:
-        allowance: the memory that they may take, and the length of names.
-    """
+def scan(pickles: Sequence[Pickle]) -> ScannedValues:
+    """Find all instructions of some pickles, and the values that each one takes."""
     base = firsts(np.array([len(pickle.data) for pickle in pickles], np.int64))
-    scanned = _Scanned("i" if base[-1] < LARGE else "q", allowance)
+    scanned = _Scanned("i" if base[-1] < LARGE else "q")
     roots, first = [], [0]
     for pickle in pickles:
         roots.append(_run(pickle, scanned))
@@ -195,7 +191,7 @@ def scan(pickles: Sequence[Pickle], allowance: Allowance) -> ScannedValues:
     record = pickles[0].name if pickles else None
     columns = len(scanned.op) + len(scanned.part) + len(scanned.owner) + 2  # arguments, children and bounds
     width = scanned.part.itemsize
-    allowance.take(width * columns, "pickle opcodes", record=record, place="byte 0")
+    memory.take(width * columns, "pickle opcodes", record=record, place="byte 0")
     children = np.array(scanned.part)
     del scanned.part
     op = np.frombuffer(bytes(scanned.op), np.uint8)
@@ -207,7 +203,7 @@ def scan(pickles: Sequence[Pickle], allowance: Allowance) -> ScannedValues:
     arg = _arguments(tokens, scanned.longs)
     tokens = replace(tokens, arg=arg)
     return ScannedValues(
-        tokens, np.array(roots, np.int64), *_numbered(tokens, scanned, children, allowance), scanned.states
+        tokens, np.array(roots, np.int64), *_numbered(tokens, scanned, children), scanned.states
     )
 
 
@@ -216,7 +212,6 @@ class _Scanned:
 
     Args:
         code: of the columns of positions and nodes: "i" or "q".
-        allowance: the memory that they may take, and the length of names.
 
     Attributes:
         op: opcode of each token (n).
@@ -228,12 +223,11 @@ class _Scanned:
         longs: the integers of LONG1.
     """
 
-    def __init__(self, code: str, allowance: Allowance) -> None:
+    def __init__(self, code: str) -> None:
         self.op = bytearray()
         self.anchor, self.owner, self.size, self.part = (array(code) for _ in range(4))
         self.states: dict[int, int] = {}
         self.longs = array("q")
-        self.allowance = allowance
         self._taken = 0
 
     def add(self, *new: list[int]) -> None:
@@ -250,9 +244,9 @@ class _Scanned:
         used = sum(len(column) * column.itemsize for column in columns) * 17 // 16  # an array grows by a 16th
         used += len(self.op) * 9 // 8 + len(self.op) * self.part.itemsize + working  # positions are to come
         if used > self._taken:
-            self.allowance.take(used - self._taken, "pickle opcodes", record=record, place=f"byte {at}")
+            memory.take(used - self._taken, "pickle opcodes", record=record, place=f"byte {at}")
         else:
-            self.allowance.give(self._taken - used)
+            memory.give(self._taken - used)
         self._taken = used
 
 
@@ -344,13 +338,13 @@ def _run(pickle: Pickle, scanned: _Scanned) -> int:
                         raise _fault(name, at, "expected an object to give a state")
                     if owner not in scanned.states:
                         place = f"byte {at}"
-                        scanned.allowance.take(STATE_BYTES, "states of objects", record=name, place=place)
+                        memory.take(STATE_BYTES, "states of objects", record=name, place=place)
                     scanned.states[owner] = stack.pop()
                     at += 1
                 elif op == GLOBAL:
                     stack.append(node)
                     anchors += node, at
-                    at += _global_size(name, data, at, scanned.allowance.limits.name_bytes)
+                    at += _global_size(name, data, at, memory.limits().name_bytes)
                 elif op == LONG1:
                     stack.append(node)
                     size = 2 + data[at + 1]
@@ -496,9 +490,7 @@ def _put(column: np.ndarray, where: slice | np.ndarray, numbers: np.ndarray) -> 
     return column
 
 
-def _numbered(
-    tokens: Tokens, scanned: _Scanned, children: np.ndarray, allowance: Allowance
-) -> tuple[np.ndarray, np.ndarray]:
+def _numbered(tokens: Tokens, scanned: _Scanned, children: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Number the nodes that have children, in their arguments; where the children begin, and the children."""
     owner, size = np.asarray(scanned.owner), np.asarray(scanned.size)  # not copied
     for low in range(0, len(owner), NUMBERED):
@@ -509,7 +501,7 @@ def _numbered(
         if len(again):  # a container that was filled in several steps
             name, at = tokens.place(int(owners[again[0]]))
             sorting = STEP_BYTES * (len(owner) + len(children))
-            with allowance.lent(sorting, "values of one container", record=name, place=f"byte {at}"):
+            with memory.lent(sorting, "values of one container", record=name, place=f"byte {at}"):
                 owner, size, children = _by_owner(owner, size, children)
                 tokens.arg[owner] = np.arange(len(owner)) + 1
             break

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.quick_dataclass import dataclass
 from archive.base.strings import StringTable
 from archive.pickles.ops import BINUNICODE, BINUNICODE8, HOLDS, KIND, VALUE_KINDS, ValueKind, lookup
@@ -19,7 +20,6 @@ from archive.pickles.scan import STATE_BYTES, Pickle, Tokens, scan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.base.limits import Allowance
 
 TEXT_BYTES = 32
 """Bytes of memory that a text's place takes, besides its opcode."""
@@ -97,27 +97,26 @@ class Tree:
         return module, name
 
 
-def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], allowance: Allowance) -> Tree:
+def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool]) -> Tree:
     """Read pickles into one tree.
 
     Args:
         borrowed: for each record, whether its bytes are in the mapped file.
-        allowance: the memory that they may take, and the length of names.
     """
-    with allowance.part() as meanwhile:
-        values = scan(pickles, meanwhile)
-        strings = _strings(values.tokens, borrowed, meanwhile)
+    with memory.part():
+        values = scan(pickles)
+        strings = _strings(values.tokens, borrowed)
         tree = Tree(*values, strings, values.tokens.arg)
-    allowance.take(tree.memory, "values of pickles")
+    memory.take(tree.memory, "values of pickles")
     return tree
 
 
-def _strings(tokens: Tokens, borrowed: Sequence[bool], allowance: Allowance) -> StringTable:
+def _strings(tokens: Tokens, borrowed: Sequence[bool]) -> StringTable:
     """The texts; in the tokens' arguments, a text's number takes the place of its length."""
     text = np.flatnonzero((tokens.op == BINUNICODE) | (tokens.op == BINUNICODE8))
     if len(text):
         name, at = tokens.place(int(text[0]))
-        allowance.take(TEXT_BYTES * len(text), "texts of pickles", record=name, place=f"byte {at}")
+        memory.take(TEXT_BYTES * len(text), "texts of pickles", record=name, place=f"byte {at}")
     buffer = np.searchsorted(tokens.first, text, "right") - 1
     start = tokens.at[text] - tokens.base[buffer]
     start += np.where(tokens.op[text] == BINUNICODE8, 9, 5)

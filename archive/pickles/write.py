@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base import memory
 from archive.pickles.ops import BYTE_OF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
 
-    from archive.base.limits import Allowance
     from archive.base.strings import Strings
 
     class Sliced(Protocol):
@@ -195,7 +195,6 @@ class Writer:
 
     Args:
         strings: the table by which texts are given.
-        allowance: the memory that the writing may take.
         receive: takes the bytes, a part at a time; without it ``finish`` returns all of them.
 
     Attributes:
@@ -204,7 +203,6 @@ class Writer:
     """
 
     __slots__ = (
-        "_allowance",
         "_by_index",
         "_by_value",
         "_counted",
@@ -215,9 +213,8 @@ class Writer:
         "out",
     )
 
-    def __init__(self, strings: Strings, allowance: Allowance, receive: Receive | None = None) -> None:
+    def __init__(self, strings: Strings, receive: Receive | None = None) -> None:
         self._receive = receive
-        self._allowance = allowance
         self.out = BytesIO()
         self.out.write(BYTE_OF["PROTO"] + b"\x02")
         self.entries = self._counted = self._known = 0
@@ -228,7 +225,7 @@ class Writer:
 
     def take(self, count: int, each: int) -> None:
         """Ask for memory for ``count`` values, of ``each`` bytes."""
-        self._allowance.take(count * each, "values that are written")
+        memory.take(count * each, "values that are written")
 
     def count(self) -> None:
         """Ask for the memory of what was written since the last call: to be called now and then in a loop."""
@@ -269,7 +266,7 @@ class Writer:
             return self.once(head + data)
         from hashlib import blake2b  # noqa: PLC0415 (readers do without)
 
-        with self._allowance.lent(len(data) * 9 // 8, "values that are written"):
+        with memory.lent(len(data) * 9 // 8, "values that are written"):
             entry = self.once(b"\0" + blake2b(data).digest(), head, data)
         self.count()
         return entry

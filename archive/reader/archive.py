@@ -296,7 +296,7 @@ class Archive(Closing):
         if BYTECODE not in self.records:
             return None
         with in_file(self.file):
-            return InstructionTable(self.tree([BYTECODE]), 0, self.allowance)
+            return InstructionTable(self.tree([BYTECODE]), 0)
 
     @property
     def path_table(self) -> MethodTable | None:
@@ -438,13 +438,13 @@ class Archive(Closing):
         from archive.formats.effects.record import parse_effects  # noqa: PLC0415 (few archives have some)
 
         with in_file(self.file):
-            return parse_effects(self.tree([EFFECTS]), 0, self.allowance)
+            return parse_effects(self.tree([EFFECTS]), 0)
 
     @cached_property
     def lowered(self) -> Mapping[str, LoweredState]:
         """The modules that were lowered to a backend, by attribute path."""
         with in_file(self.file):
-            return find_lowered(self.data, self.allowance)
+            return find_lowered(self.data)
 
     @property
     def top(self) -> str:

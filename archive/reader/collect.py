@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.errors import NothingToDoError
 from archive.companion.contents import OBJECT_TABLE, Contents, raw_columns
 from archive.companion.members import ORIGIN_BY_NAME, MemberKind, Origin
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.container.record import Record
     from archive.formats.record_kinds import MetadataKind, SpareKind
     from archive.normalform.columns import Columns
@@ -46,29 +46,21 @@ def collect(
     others: Collection[str] = (),
     *,
     fingerprints: bool = False,
-    allowance: Allowance | None = None,
 ) -> Contents:
     """The contents of an archive's companion. Records that its columns cannot rebuild are in it raw.
 
     Args:
         others: names of further records to add raw.
         fingerprints: add digests of the lines of its generated code.
-        allowance: the memory that the contents may take; that of the archive if none is given.
     """
     records = archive.container.records
-    form = FormBuilder.of(
-        archive.range_table,
-        archive.handle_table,
-        archive.method_table,
-        archive.path_table,
-        allowance=allowance or archive.allowance,
-    )
-    form.columns |= _code_places(archive, form.allowance)
+    form = FormBuilder.of(archive.range_table, archive.handle_table, archive.method_table, archive.path_table)
+    form.columns |= _code_places(archive)
     packed = _packed_programs(archive, form)
     if archive.handle_table is not None:
         form.columns |= _known_classes(archive, form)
     if fingerprints and (lines := line_digests_of(archive)):
-        form.allowance.take(VALUE_WIDTH * sum(map(len, lines.values())), "columns")
+        memory.take(VALUE_WIDTH * sum(map(len, lines.values())), "columns")
         form.columns["code.name"] = form.pool.numbers(map(as_bytes, lines))
         form.columns["code.lines"] = np.array([len(digests) for digests in lines.values()], np.int64)
         form.columns["digest.line"] = np.concatenate(list(lines.values()))
@@ -83,7 +75,7 @@ def collect(
         if recorded != serialization_id(records.values()).encode():
             raw[RECORD_NAME] = recorded
     for name in (*others, *archive.spare.records):
-        raw[name] = _raw(records[name], form.allowance)
+        raw[name] = _raw(records[name])
     raw = {name: raw[name] for name in records if name in raw}
     form.columns |= raw_columns(raw, form.pool)
     cuts = {name: cut for name, cut in archive.spare.cuts.items() if name not in raw}
@@ -92,7 +84,7 @@ def collect(
         names: tuple[str, ...] = ("object.length", *OBJECT_TABLE)
         form.columns |= dict(zip(names, np.array(rows, np.int64).T.copy(), strict=True))
     form.columns |= _members(records, raw, packed, cuts)
-    form.allowance.take(sum(2 * len(cut.behind) for cut in cuts.values()), "bytes of shared objects")
+    memory.take(sum(2 * len(cut.behind) for cut in cuts.values()), "bytes of shared objects")
     behind = b"".join(cut.behind for cut in cuts.values())
     return Contents(archive.digests.id, form.form(), b"".join(raw.values()), behind)
 
@@ -138,7 +130,7 @@ def _packed_programs(archive: Archive, form: FormBuilder) -> Collection[str]:
         if record in left:
             packer.add(archive.programs[name])
     columns = packer.columns()
-    form.allowance.take(sum(values.nbytes for values in columns.values()), "columns")
+    memory.take(sum(values.nbytes for values in columns.values()), "columns")
     form.columns |= columns
     return left.keys()
 
@@ -155,7 +147,7 @@ def line_digests_of(archive: Archive) -> dict[str, Ints]:
     lines = sum(int(np.count_nonzero(np.frombuffer(data, np.uint8) == NEWLINE)) + 1 for data in code.values())
     if lines > MOST_LINES:
         return {}
-    with archive.allowance.lent(LINE_BYTES * lines + sum(map(len, code.values())), "lines of code"):
+    with memory.lent(LINE_BYTES * lines + sum(map(len, code.values())), "lines of code"):
         return {name: digests_of(bytes(data)) for name, data in code.items()}
 
 
@@ -169,10 +161,10 @@ def _known_classes(archive: Archive, form: FormBuilder) -> Columns:
     return {"module.known": np.array([name in archive.classes for name in names], np.int64)}
 
 
-def _code_places(archive: Archive, allowance: Allowance) -> Columns:
+def _code_places(archive: Archive) -> Columns:
     """Line and column of each row in its generated code, both from 0; line -1 where there is no code (n)."""
     table = archive.range_table
-    allowance.take(PLACE_BYTES * len(table), "places in code")
+    memory.take(PLACE_BYTES * len(table), "places in code")
     line, start = np.full(len(table), -1), np.zeros(len(table), np.int64)
     for number, name in enumerate(table.names):
         code = archive.records.get(code_of(name))
@@ -204,19 +196,19 @@ def _lines_at(code: memoryview, offset: Ints) -> tuple[Ints, Ints]:
 
 def _not_regenerated(form: FormBuilder, records: Mapping[str, Record]) -> dict[str, bytes]:
     """The debug records that the columns do not rebuild to the byte."""
-    with form.allowance.part() as part:
-        made = DebugRecords(replace(form, allowance=part).form())
+    with memory.part():
+        made = DebugRecords(replace(form).form())
         others = [
             name
             for name, record in records.items()
             if kind_of(name).is_debug and (name not in made or made[name] != record.view())
         ]
-    return {name: _raw(records[name], form.allowance) for name in others}
+    return {name: _raw(records[name]) for name in others}
 
 
-def _raw(record: Record, allowance: Allowance) -> bytes:
+def _raw(record: Record) -> bytes:
     """A record's bytes; they will be held twice, once among those of all raw records."""
-    allowance.take(2 * record.size, "raw records", record=record.name)
+    memory.take(2 * record.size, "raw records", record=record.name)
     return bytes(record.view())
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.closing import Closing
 from archive.base.errors import ArchiveError, in_file
 from archive.companion.contents import redacted_id
@@ -24,7 +25,6 @@ from archive.reader.line_digests import LineDigests
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from archive.base.limits import Allowance
     from archive.companion.contents import Contents
     from archive.container.record import Record
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
@@ -40,22 +40,22 @@ if TYPE_CHECKING:
 class MadeRecord:
     """A debug record, made from a companion when it is asked for: a :class:`~.records.ReadableRecord`."""
 
-    __slots__ = ("_allowance", "_records", "_view", "name")
+    __slots__ = ("_records", "_view", "allowance", "name")
 
     compression = "companion"
     borrowed = False
     stored_size = 0
 
-    def __init__(self, records: DebugRecords, name: str, allowance: Allowance) -> None:
+    def __init__(self, records: DebugRecords, name: str) -> None:
         self.name = name
         self._records = records
-        self._allowance = allowance
+        self.allowance = memory.current()
         self._view: memoryview | None = None
 
     def view(self) -> memoryview:
         if self._view is None:
             data = self._records[self.name]
-            self._allowance.take(len(data), "bytes of a record", record=self.name)
+            memory.take(len(data), "bytes of a record", record=self.name)
             self._view = memoryview(data)
         return self._view
 
@@ -74,9 +74,6 @@ class Companion(Closing):
     It provides what :class:`~archive.reader.archive.Archive` needs: :class:`~.records.Records`,
     :class:`~.records.DebugTables` and :class:`~.records.ModuleClassNames`.
 
-    Args:
-        allowance: the memory and sizes that the file may ask for.
-
     Attributes:
         allowance: as given.
         opened: its header, and what its sections hold.
@@ -84,13 +81,13 @@ class Companion(Closing):
 
     root = ""
 
-    def __init__(self, mapped: Mapped, allowance: Allowance) -> None:
-        self.allowance = allowance
+    def __init__(self, mapped: Mapped) -> None:
+        self.allowance = memory.current()
         self.file = mapped.name
         self.data = mapped.data
         self._mapped = mapped
         with in_file(self.file):
-            self.opened = OpenedCompanion(mapped.data, allowance)
+            self.opened = OpenedCompanion(mapped.data)
 
     def __repr__(self) -> str:
         return f"<Companion {self.file!r}, {self.layout}, of archive {self.archive_id.hex()}>"
@@ -164,7 +161,7 @@ class Companion(Closing):
     def records(self) -> Mapping[str, MadeRecord]:
         """The debug records by name, each made when it is asked for."""
         made = self.contents.records
-        return {name: MadeRecord(made, name, self.allowance) for name in made}
+        return {name: MadeRecord(made, name) for name in made}
 
     @cached_property
     def metadata(self) -> Metadata | None:
@@ -255,7 +252,7 @@ class Companion(Closing):
 
     def check_fits(self, records: Mapping[str, Record], file: str) -> None:
         """Refuse an archive that this companion doesn't belong to."""
-        own = archive_id(records, allowance=self.allowance)
+        own = archive_id(records)
         known = [self.archive_id, *([] if self.redacted_id is None else [self.redacted_id])]
         if own not in known:
             raise ArchiveError(

@@ -102,7 +102,7 @@ class CompiledModel:
         from archive.formats.compiled.code import CppCode  # noqa: PLC0415 (the same)
 
         if file not in self._code:
-            self._code[file] = CppCode(self._record(file).view(), self._source.allowance)
+            self._code[file] = CppCode(self._record(file).view())
         return self._code[file]
 
     @cached_property
@@ -137,7 +137,7 @@ class CompiledModel:
         from archive.base.json_text import read_json  # noqa: PLC0415 (the same)
 
         with in_file(self._source.file, self.records[file]):
-            value: object = read_json(self.view(file), self._source.allowance)
+            value: object = read_json(self.view(file))
             return value
 
 

@@ -18,7 +18,6 @@ from archive.formats.archive_id import archive_id, digest_of, has_divided, plain
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.base.limits import Allowance
     from archive.container.container import Container
     from archive.reader.programs import Programs
 
@@ -29,8 +28,6 @@ FEW_CORES = 2
 
 class Digested(Protocol):
     """What an archive has that is digested."""
-
-    allowance: Allowance
 
     @property
     def container(self) -> Container:
@@ -93,7 +90,7 @@ class Digests:
         if self.like is not None and same_counted(records, self.like.container.records):
             return self.like.digests.id
         left = archive.programs.left if "programs" in vars(archive) else None
-        return archive_id(records, left, archive.allowance)
+        return archive_id(records, left)
 
     @cached_property
     def file(self) -> bytes:

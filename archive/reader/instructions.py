@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from archive.base import memory
 from archive.base.errors import in_file
 from archive.base.json_text import read_json
 from archive.base.limits import Steps
@@ -45,8 +46,8 @@ def _map(
     if name not in source.records:
         return {}
     with in_file(source.file, name):
-        tree = read_json(source.records[name].view(), source.allowance)
-        Steps(source.allowance.limits.work).take(len(tree) if isinstance(tree, dict) else 0)
+        tree = read_json(source.records[name].view())
+        Steps(memory.limits().work).take(len(tree) if isinstance(tree, dict) else 0)
         facts = parse(tree)
-        source.allowance.take(BYTES_AN_INSTRUCTION * sum(map(len, facts.values())), "instructions")
+        memory.take(BYTES_AN_INSTRUCTION * sum(map(len, facts.values())), "instructions")
         return facts

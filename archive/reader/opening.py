@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
-from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
+from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.magic import is_companion
 from archive.container.directory import has_end
 from archive.formats.record_kinds import place_of_companion
@@ -103,46 +104,42 @@ def _open_files(
     file: Mapped | Fetched, companion: Mapped | Fetched | None, limits: Limits, kinds: Collection[FileKind]
 ) -> Archive:
     if companion is None:
-        return opened(file, limits.allowance(file.weight), kinds)
+        with memory.charged(limits.allowance(file.weight)):
+            return opened(file, kinds)
     if is_companion(file.data):
         file.close()
         raise COMPANION.refusal(file.name)
-    container = opened_archive(file, limits.allowance(file.weight + companion.weight), kinds)
+    with memory.charged(limits.allowance(file.weight + companion.weight)):
+        container = opened_archive(file, kinds)
     check_companion(companion, limits)
     return _rejoined(container, companion.whole())
 
 
-def opened(
-    mapped: Mapped | Fetched, allowance: Allowance, kinds: Collection[FileKind] = ARCHIVE_KINDS
-) -> Archive:
-    """An archive, or a companion, in a file that is mapped already.
-
-    Args:
-        allowance: the memory that it may take; for a file made from another one, what that one may take.
-    """
+def opened(mapped: Mapped | Fetched, kinds: Collection[FileKind] = ARCHIVE_KINDS) -> Archive:
+    """An archive, or a companion, in a file that is mapped already."""
     if is_companion(mapped.data):
         from archive.reader.companion import Companion  # noqa: PLC0415 (most archives have none)
 
-        return Archive(None, companion=Companion(mapped.whole(), allowance))
+        return Archive(None, companion=Companion(mapped.whole()))
     tensor_kinds = TENSOR_KINDS.intersection(kinds)
     if tensor_kinds and not has_end(mapped.data):
-        kind = head_kind(mapped, allowance)
+        kind = head_kind(mapped)
         if kind in tensor_kinds:
-            return _tensor_file(mapped, kind, allowance)
-    return archive_in(opened_archive(mapped, allowance, kinds))
+            return _tensor_file(mapped, kind)
+    return archive_in(opened_archive(mapped, kinds))
 
 
-def _tensor_file(mapped: Mapped | Fetched, kind: FileKind, allowance: Allowance) -> Archive:
+def _tensor_file(mapped: Mapped | Fetched, kind: FileKind) -> Archive:
     """A file of tensors that isn't a zip, or the shards that an index names."""
     from archive.reader.tensor_files import ShardedModel, model_file  # noqa: PLC0415 (others do without)
 
     if kind is not FileKind.SHARDED:
-        return Archive(None, tensor_file=model_file(mapped, kind, allowance))
+        return Archive(None, tensor_file=model_file(mapped, kind))
 
     def shard(file: Mapped | Fetched) -> Archive:
-        return opened(file, allowance, SHARD_KINDS)
+        return opened(file, SHARD_KINDS)
 
-    return Archive(None, tensor_file=ShardedModel(mapped, shard, allowance))
+    return Archive(None, tensor_file=ShardedModel(mapped, shard))
 
 
 def _in_folder(source: Source) -> Source:
@@ -183,7 +180,7 @@ def _rejoined(container: Container, mapped: Mapped) -> Archive:
     """An archive and its companion, read as the archive that they were split from."""
     from archive.reader.companion import Companion  # noqa: PLC0415 (most archives have none)
 
-    companion = Companion(mapped, container.allowance)
+    companion = Companion(mapped)
     # The archive id takes all of a remote archive; unique handles, if it has any, serve as well.
     prefix = companion.handle_form.prefix if container.is_elsewhere else 0
     if not prefix or PickleRecords(container).handle_form.prefix != prefix:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from archive.base import memory
 from archive.base.columns import column_bytes
 from archive.base.errors import ArchiveError, in_file
 from archive.debuginfo.model import Generation
@@ -29,7 +30,6 @@ from archive.pickles.values import Global, Inert
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.tables import RangeSummary, RangeTable
@@ -51,7 +51,7 @@ class PickleRecords:
 
     def __init__(self, source: Records) -> None:
         self._source = source
-        self._allowance = source.allowance
+        self.allowance = memory.current()
         self._values: dict[str, object] = {}
         self._left = KEPT
 
@@ -59,9 +59,9 @@ class PickleRecords:
 
     def tree(self, names: Sequence[str]) -> Tree:
         """The values of some pickle records, as columns, all in one tree."""
-        return self._tree(names, self._allowance)
+        return self._tree(names)
 
-    def _tree(self, names: Sequence[str], allowance: Allowance) -> Tree:
+    def _tree(self, names: Sequence[str]) -> Tree:
         """The same, charged to an allowance; the records themselves stay in memory either way."""
         missing = [name for name in names if name not in self._source.records]
         if missing:
@@ -70,12 +70,12 @@ class PickleRecords:
         records = [self._source.records[name] for name in names]
         with in_file(self._source.file, names[0] if len(names) == 1 else None):
             pickles = [Pickle(record.name, record.view()) for record in records]
-            return read_trees(pickles, [record.borrowed for record in records], allowance)
+            return read_trees(pickles, [record.borrowed for record in records])
 
     def value(self, name: str) -> object:
         """A pickle record as new inert values (:mod:`archive.formats.inert_values`)."""
-        with self._allowance.part() as part:
-            return self._read(name, _value, part)
+        with memory.part():
+            return self._read(name, _value)
 
     def shared_value(self, name: str) -> object:
         """The same, shared among readers within the library, none of which changes it."""
@@ -83,34 +83,34 @@ class PickleRecords:
             return self.data
         if name in self._values:
             return self._values[name]
-        with self._allowance.part() as part:
-            value, cost = self._read(name, _value, part), part.taken
+        with memory.part() as part:
+            value, cost = self._read(name, _value), part.taken
         if cost <= self._left:
-            self._allowance.take(cost, "values")
+            memory.take(cost, "values")
             self._left -= cost
             self._values[name] = value
         return value
 
-    def _read(self, name: str, read: Callable[[Tree, Allowance], T], allowance: Allowance) -> T:
+    def _read(self, name: str, read: Callable[[Tree], T]) -> T:
         """Read something from a record's tree; only the result stays charged to the allowance."""
-        with in_file(self._source.file), allowance.part() as meanwhile:
-            return read(self._tree([name], meanwhile), allowance)
+        with in_file(self._source.file), memory.part():
+            return read(self._tree([name]))
 
-    def _read_once(self, name: str, read: Callable[[Tree, Allowance], T]) -> T:
+    def _read_once(self, name: str, read: Callable[[Tree], T]) -> T:
         """The same for a value that stays in memory."""
-        with self._allowance.part() as part:
-            value, cost = self._read(name, read, part), part.taken
-        self._allowance.take(cost, "values")
+        with memory.part() as part:
+            value, cost = self._read(name, read), part.taken
+        memory.take(cost, "values")
         return value
 
     # Debug tables
 
-    def _table(self, names: Sequence[str], parse: Callable[[Tree, Allowance], T]) -> T:
+    def _table(self, names: Sequence[str], parse: Callable[[Tree], T]) -> T:
         """The columns of some records. They stay in memory; the tree that they are parsed from does not."""
         with in_file(self._source.file):
-            with self._allowance.part() as meanwhile:
-                table = parse(self._tree(names, meanwhile), meanwhile)
-            self._allowance.take(column_bytes(table), "columns")
+            with memory.part():
+                table = parse(self._tree(names))
+            memory.take(column_bytes(table), "columns")
             return table
 
     @cached_property
@@ -139,7 +139,7 @@ class PickleRecords:
             return None
         return self._table(
             [CALLSTACK_MAP],
-            lambda tree, allowance: callstack_map.parse_callstack_map(tree, 0, allowance),
+            lambda tree: callstack_map.parse_callstack_map(tree, 0),
         )
 
     @cached_property
@@ -155,7 +155,7 @@ class PickleRecords:
             return None
         return self._table(
             [name],
-            lambda tree, allowance: method_handles.parse_methods(tree, 0, generation, allowance),
+            lambda tree: method_handles.parse_methods(tree, 0, generation),
         )
 
     @cached_property
@@ -185,7 +185,7 @@ class PickleRecords:
         """The version and the methods of ``bytecode.pkl``; None where there is none."""
         if BYTECODE not in self._source.records:
             return None
-        return self._read_once(BYTECODE, lambda tree, allowance: parse_bytecode(tree, 0, allowance))
+        return self._read_once(BYTECODE, lambda tree: parse_bytecode(tree, 0))
 
     @cached_property
     def top(self) -> str:
@@ -204,6 +204,6 @@ class PickleRecords:
         return class_names(self.data)
 
 
-def _value(tree: Tree, allowance: Allowance) -> object:
+def _value(tree: Tree) -> object:
     """The value of the only pickle of a tree."""
-    return inert_value(tree, int(tree.roots[0]), allowance)
+    return inert_value(tree, int(tree.roots[0]))

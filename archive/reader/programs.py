@@ -102,7 +102,7 @@ class Programs(Mapping[str, "Program"]):
         from archive.base.json_text import read_json  # noqa: PLC0415 (few archives have programs)
 
         if record not in self._trees:
-            self._trees[record] = read_json(self._source.records[record].view(), self._source.allowance)
+            self._trees[record] = read_json(self._source.records[record].view())
         return self._trees[record]
 
     def _program(self, name: str) -> Program:

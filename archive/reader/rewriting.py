@@ -11,6 +11,7 @@ import os
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.base.quick_dataclass import dataclass
 from archive.container.container import Container
@@ -55,11 +56,11 @@ class Rewriting:
         from archive.io.drafts import reaching_disk  # noqa: PLC0415 (only those who write files pay for it)
 
         written = Mapped(self.drafts[-1], name)
-        with self.archive.allowance.part() as part, reaching_disk(self.drafts[-1]):
+        with memory.part(), reaching_disk(self.drafts[-1]):
             if embedded:
-                result = opened(written, part, self.kinds)
+                result = opened(written, self.kinds)
             else:
-                result = Archive(Container(written, part, rooted=bool(self.archive.root)))
+                result = Archive(Container(written, rooted=bool(self.archive.root)))
             if self.archive.tensor_file is None and self.archive.has_code:
                 result.digests.like = self.archive
             with result:
@@ -103,7 +104,7 @@ def rewriting_companion(
         closing(Mapped(source)) as mapped,
     ):
         check_companion(mapped, limits)
-        with Companion(mapped, limits.allowance(len(mapped.data))) as companion:
+        with memory.charged(limits.allowance(len(mapped.data))), Companion(mapped) as companion:
             yield companion, draft
 
 

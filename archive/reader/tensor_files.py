@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, counted, in_file, shown
 from archive.formats.record_kinds import RecordKind
 from archive.formats.tensor_files.described import FileRecord
@@ -27,7 +28,6 @@ from archive.reader.records import INSIDE, RecordSpan
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from archive.base.limits import Allowance
     from archive.formats.tensor_files.described import ClassSource, TensorFile
     from archive.formats.tensors.tensor import Tensor
     from archive.io.mapped import Fetched, Mapped
@@ -44,12 +44,11 @@ class StoredRecord:
 
     Args:
         placed: where it lies.
-        allowance: the memory that it may take.
     """
 
-    def __init__(self, name: str, placed: FileRecord, data: Bytes, file: str, allowance: Allowance) -> None:
+    def __init__(self, name: str, placed: FileRecord, data: Bytes, file: str) -> None:
         self.name, self.size, self.stored_size = name, placed.size, placed.stored_size
-        self._placed, self._data, self._file, self._allowance = placed, data, file, allowance
+        self._placed, self._data, self._file, self.allowance = placed, data, file, memory.current()
         self._made: memoryview | None = None
 
     @property
@@ -82,7 +81,7 @@ class StoredRecord:
             if not self._placed.width and len(pieces) == 1:
                 return pieces[0]
             if self._made is None:
-                self._allowance.take(self.stored_size, "records in pieces")
+                memory.take(self.stored_size, "records in pieces")
                 whole = memoryview(b"".join(pieces))
                 self._made = self._decoded(whole) if self._placed.width else whole
             return self._made
@@ -91,8 +90,8 @@ class StoredRecord:
         from archive.formats.tensor_files.varints import DECODED_BYTES, decoded_integers, packed  # noqa: PLC0415 (few files have some)
 
         placed = self._placed
-        self._allowance.take(self.size, "elements")
-        with self._allowance.lent(DECODED_BYTES * placed.count, "integers"):
+        memory.take(self.size, "elements")
+        with memory.lent(DECODED_BYTES * placed.count, "integers"):
             elements = decoded_integers(stored, placed.width)
             if len(elements) != placed.width * placed.count:
                 found = f"{len(elements) // placed.width:,}"
@@ -105,7 +104,6 @@ class ModelFile:
 
     Args:
         mapped: the file; it is closed with this.
-        allowance: the memory that it may take.
 
     Attributes:
         own: the records in the file itself, by name.
@@ -113,10 +111,8 @@ class ModelFile:
 
     root = ""
 
-    def __init__(
-        self, mapped: Mapped | Fetched, kind: FileKind, described: TensorFile, allowance: Allowance
-    ) -> None:
-        self._mapped, self._described, self.allowance = mapped, described, allowance
+    def __init__(self, mapped: Mapped | Fetched, kind: FileKind, described: TensorFile) -> None:
+        self._mapped, self._described, self.allowance = mapped, described, memory.current()
         self.file = mapped.name
         self.recognised = Recognised(kind, described.what)
         self.metadata, self.sources, self.padding = described.metadata, described.sources, described.padding
@@ -133,7 +129,7 @@ class ModelFile:
         self._open_others()
 
     def _record(self, mapped: Mapped | Fetched, name: str, placed: FileRecord) -> StoredRecord:
-        return StoredRecord(name, placed, mapped.data, mapped.name, self.allowance)
+        return StoredRecord(name, placed, mapped.data, mapped.name)
 
     def _open_others(self) -> None:
         """Open the files beside this one, and give the tensors in them their storages."""
@@ -194,23 +190,22 @@ class ModelFile:
             mapped.close()
 
 
-def model_file(mapped: Mapped | Fetched, kind: FileKind, allowance: Allowance) -> ModelFile:
+def model_file(mapped: Mapped | Fetched, kind: FileKind) -> ModelFile:
     """Open a file of tensors.
 
     Args:
         kind: one of ``TENSOR_KINDS``, but not an index of shards.
-        allowance: the memory that it may take.
     """
     with ExitStack() as stack:
         stack.callback(mapped.close)
         with in_file(mapped.name):
-            described = _reader(kind)(mapped.data, allowance)
-        opened = ModelFile(mapped, kind, described, allowance)
+            described = _reader(kind)(mapped.data)
+        opened = ModelFile(mapped, kind, described)
         stack.pop_all()
         return opened
 
 
-def _reader(kind: FileKind) -> Callable[[Bytes, Allowance], TensorFile]:
+def _reader(kind: FileKind) -> Callable[[Bytes], TensorFile]:
     """The reader of a kind of files; only that format is imported."""
     if kind is FileKind.SAFETENSORS:
         from archive.formats.tensor_files.safetensors import read_safetensors  # noqa: PLC0415 (as said)
@@ -227,18 +222,18 @@ def _reader(kind: FileKind) -> Callable[[Bytes, Allowance], TensorFile]:
     return _legacy
 
 
-def _legacy(data: Bytes, allowance: Allowance) -> TensorFile:
+def _legacy(data: Bytes) -> TensorFile:
     """A file of ``torch.save`` with its tensors, each within its storage."""
     from archive.formats.tensor_files.described import take_tensor  # noqa: PLC0415 (as said)
     from archive.formats.tensor_files.legacy_save import read_legacy_save  # noqa: PLC0415 (as said)
     from archive.formats.tensors.pickled import tensors_in  # noqa: PLC0415 (as said)
     from archive.reader.recognition.saved import object_words  # noqa: PLC0415 (as said)
 
-    with allowance.part() as values:
-        file, value = read_legacy_save(data, values)
+    with memory.part():
+        file, value = read_legacy_save(data)
         tensors, words = tensors_in(value), object_words(value)
     for name, tensor in tensors.items():
-        take_tensor(name, allowance)
+        take_tensor(name)
         if tensor.record and tensor.width is not None:
             tensor.span(file.records[tensor.record].size)
     return replace(file, tensors=tensors, what=f"{words}, {file.what}")
@@ -250,7 +245,6 @@ class ShardedModel:
     Args:
         mapped: the index; it is closed with this.
         opened: opens a shard.
-        allowance: the memory that all may take.
     """
 
     root = ""
@@ -259,21 +253,19 @@ class ShardedModel:
     missing: Sequence[str] = ()
     sources: Sequence[ClassSource] = ()
 
-    def __init__(
-        self, mapped: Mapped | Fetched, opened: Callable[[Mapped | Fetched], Archive], allowance: Allowance
-    ) -> None:
+    def __init__(self, mapped: Mapped | Fetched, opened: Callable[[Mapped | Fetched], Archive]) -> None:
         from archive.formats.tensor_files.hugging_face import read_index  # noqa: PLC0415 (few files are some)
 
-        self._mapped, self.file, self.allowance = mapped, mapped.name, allowance
+        self._mapped, self.file, self.allowance = mapped, mapped.name, memory.current()
         self.shards: dict[str, Archive] = {}
         with ExitStack() as stack:
             stack.callback(self.close)
             with in_file(self.file):
-                index = read_index(mapped.data[:], allowance)
+                index = read_index(mapped.data[:])
             self.metadata = index.metadata
             whole = FileRecord(RecordKind.INDEX, ((0, len(mapped.data)),))
             self.records: dict[str, ReadableRecord] = {
-                INDEX: StoredRecord(INDEX, whole, mapped.data, self.file, allowance)
+                INDEX: StoredRecord(INDEX, whole, mapped.data, self.file)
             }
             self.kinds = {INDEX: whole.kind}
             self.files = {self.file: len(mapped.data)}

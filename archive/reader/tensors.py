@@ -219,7 +219,7 @@ class Tensors(Mapping[str, "Tensor"]):
             attributes = self._value(ATTRIBUTES) if ATTRIBUTES in records else None
             with in_file(self._source.file, LEGACY_TREE):
                 tree = records[LEGACY_TREE].view()
-                yield "", list(legacy_tensors(tree, attributes, self._source.allowance))
+                yield "", list(legacy_tensors(tree, attributes))
         else:
             if self._kind in PACKAGE_KINDS:
                 yield from ((name, rows.items()) for name, rows in package_tensors(container).items())
@@ -236,7 +236,7 @@ class Tensors(Mapping[str, "Tensor"]):
             if name == BYTECODE:
                 part = BYTECODE.removesuffix(".pkl")
             folder = storages_of(name)
-            rows = script_tensors(self._value(name), self._source.allowance)
+            rows = script_tensors(self._value(name))
             prefix = "CONSTANTS.c" if name.endswith(CONSTANTS) else ""
             yield (
                 part,
@@ -262,7 +262,7 @@ class Tensors(Mapping[str, "Tensor"]):
             table = TABLE.fullmatch(name)
             if table:
                 with in_file(self._source.file, name):
-                    rows = list(exported_tensors(name, record.view(), self._source.allowance))
+                    rows = list(exported_tensors(name, record.view()))
                 yield "" if table[2] == ONLY_PROGRAM else table[2], rows
             elif self.is_saved(name):
                 yield name, self._of_inner(record)
@@ -296,7 +296,7 @@ class Tensors(Mapping[str, "Tensor"]):
         """The zip that such a record is."""
         if name not in self._saved:
             file = Mapped(self._source.records[name].view(), f"{self._source.file}: {name}")
-            self._saved[name] = Container(file, self._source.allowance)
+            self._saved[name] = Container(file)
         return self._saved[name]
 
 
@@ -335,7 +335,7 @@ def _compiled_tensors(source: Records) -> Iterator[tuple[str, list[tuple[str, Te
         constants: list[CompiledConstant] = []
         for file in model.sources:
             with in_file(source.file, model.records[file]):
-                constants += compiled_constants(model.view(file), source.allowance)
+                constants += compiled_constants(model.view(file))
         weights = _weights(source, model) if constants else None
         if weights is None:
             continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.json_text import is_exact, read_json
@@ -28,7 +29,6 @@ from archive.reader.rewriting import check_archive, rewriting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from archive.base.limits import Allowance
     from archive.container.record import Record
     from archive.container.write import Member
     from archive.formats.exported.program import Program
@@ -93,7 +93,7 @@ def _members(opened: Archive, numbering: IdNumbering, unchanged: list[str]) -> I
     for name, record in opened.container.records.items():
         if name == RECORD_NAME:
             continue
-        data = _program(record, programs[name], numbering, opened.allowance) if name in programs else None
+        data = _program(record, programs[name], numbering) if name in programs else None
         if data is not None:
             yield new_member(name, data, compress=record.entry.deflated)
         else:
@@ -101,11 +101,11 @@ def _members(opened: Archive, numbering: IdNumbering, unchanged: list[str]) -> I
             yield replace(member_from(record), modified=0)
 
 
-def _program(record: Record, program: Program, numbering: IdNumbering, allowance: Allowance) -> bytes | None:
+def _program(record: Record, program: Program, numbering: IdNumbering) -> bytes | None:
     """The record of a program with its ids numbered; None if ``json.dumps`` did not write it."""
     data = record.view()
-    with allowance.part() as part:
-        tree = read_json(data, part)
+    with memory.part():
+        tree = read_json(data)
         if not is_exact(tree, data):
             return None
         return with_metadata(tree, [numbering.numbered(site.metadata) for site in program.sites.values()])

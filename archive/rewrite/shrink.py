@@ -203,7 +203,7 @@ def _embed(work: Rewriting, kept: KeptHandles, kinds: Collection[StrEnum], stren
     members = with_new_id([member, *Remains.of(opened, kinds, kept).members(opened)], records)
     write_archive(work.drafts[0], opened.root, members, slim=True)
     with work.reopened("the shrunk archive") as after:
-        check_gives(contents, after.records[place].view(), after.archive_id, after.allowance)
+        check_gives(contents, after.records[place].view(), after.archive_id)
         exact = "file.digest" in contents.columns
         return _shrinkage(ShrinkLevel.EMBED, opened, after, kinds, exact=exact, mended=0, prefix=kept.prefix)
 

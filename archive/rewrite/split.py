@@ -136,7 +136,7 @@ def split(
         companion_draft.write(data)
         size = write_archive(draft, opened.root, members, slim=True)
         with work.reopened("what is left") as after:
-            check_gives(contents, memoryview(data), after.archive_id, after.allowance)
+            check_gives(contents, memoryview(data), after.archive_id)
             refused = tuple(refusal.text for refusal in refusals_as_before(after, opened))
         lite = opened.recognised.kind is FileKind.LITE
         return Split(

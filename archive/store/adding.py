@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, in_file, one_line, shown
-from archive.base.limits import unbounded
 from archive.companion.magic import is_companion
 from archive.companion.parse import parse_companion
 from archive.formats.record_kinds import KINDS_TO_SOURCE, MetadataKind, place_of_companion
@@ -101,15 +101,15 @@ def made_of(source: Source, name: str, limits: Limits) -> MadeCompanion:
     file = Mapped(in_memory(source), name or None)
     label = one_line(PurePath(os.fspath(name) or file.name).name)
     data = bytes(file.data) if is_companion(file.data) else b""
-    allowance = limits.allowance(len(file.data))
-    with opening.opened(file, allowance, SHRUNK_KINDS) as archive, in_file(archive.file):
-        if data:
-            _ = archive.records  # all of it is read and checked
-            return MadeCompanion(data, label, "", "", {}, facts_of(archive))
-        companion = _companion_of(archive)
-        lines = {name: packed_digests(digests) for name, digests in line_digests_of(archive).items()}
-        root, serialization_id = one_line(archive.root), facts_of(archive).serialization_id
-        return MadeCompanion(companion, label, root, serialization_id, lines)
+    with memory.charged(limits.allowance(len(file.data))):
+        with opening.opened(file, SHRUNK_KINDS) as archive, in_file(archive.file):
+            if data:
+                _ = archive.records  # all of it is read and checked
+                return MadeCompanion(data, label, "", "", {}, facts_of(archive))
+            companion = _companion_of(archive)
+            lines = {name: packed_digests(digests) for name, digests in line_digests_of(archive).items()}
+            root, serialization_id = one_line(archive.root), facts_of(archive).serialization_id
+            return MadeCompanion(companion, label, root, serialization_id, lines)
 
 
 def _companion_of(archive: Archive) -> bytes:
@@ -141,11 +141,10 @@ class NewCompanion(NamedTuple):
 
 def new_of(made: MadeCompanion, limits: Limits) -> NewCompanion:
     """A companion that is about to be added, read and checked."""
-    with in_file(made.file):
-        allowance = limits.allowance(len(made.companion))
-        recipe = recipe_of(memoryview(made.companion), allowance)
+    with in_file(made.file), memory.charged(limits.allowance(len(made.companion))):
+        recipe = recipe_of(memoryview(made.companion))
         notes = KeptNotes(made.file, _now(), made.root, made.serialization_id, recipe, made.lines)
-        parts = CompanionParts.of(made.companion, notes, allowance)
+        parts = CompanionParts.of(made.companion, notes)
     if made.facts is not None:
         return NewCompanion(parts, notes, made.facts)
     with opening.open(made.companion, limits=limits, name=made.file) as archive:
@@ -188,7 +187,7 @@ def holds(kept: Inflated, parts: CompanionParts) -> bool:
     """Whether what is kept is a companion, or holds the same facts in another layout."""
     if kept.header.digest == digest_of(parts.data):
         return True
-    own, other = (parse_companion(memoryview(plain), unbounded()) for plain in (kept.plain, parts.plain))
+    own, other = (parse_companion(memoryview(plain)) for plain in (kept.plain, parts.plain))
     return (
         own.columns.keys() == other.columns.keys()
         and all(np.array_equal(values, other.columns[name]) for name, values in own.columns.items())
@@ -199,7 +198,7 @@ def holds(kept: Inflated, parts: CompanionParts) -> bool:
 
 def content_of(kept: Inflated) -> str:
     """A digest, in hex, of all that :func:`holds` compares, and of the line digests beside it."""
-    parsed = parse_companion(memoryview(kept.plain), unbounded())
+    parsed = parse_companion(memoryview(kept.plain))
     parts = [part for name, digests in sorted(kept.notes.lines.items()) for part in (name.encode(), digests)]
     for name, values in sorted(parsed.columns.items()):
         parts += [name.encode(), np.ascontiguousarray(values, "<i8").tobytes()]

@@ -30,6 +30,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.closing import Closing
 from archive.base.diagnostics import Diagnostic
 from archive.base.errors import ArchiveError, in_file, one_line, shown
@@ -209,7 +210,8 @@ class Bucket(Closing):
             header = read_header(memoryview(data))
             if header.depth:
                 raise ArchiveError(place="header", expected="no base", found=f"depth {header.depth}")
-            inflated = inflate(memoryview(data), header, b"", self.limits.allowance(len(data)))
+            with memory.charged(self.limits.allowance(len(data))):
+                inflated = inflate(memoryview(data), header, b"")
             if content_of(inflated) != PurePosixPath(key).name:
                 raise ArchiveError(expected="the companion that its name says", found="another")
         if kept is None:
@@ -268,7 +270,8 @@ class Bucket(Closing):
         new = new_of(made, self.limits)
         data = build_kept(new.parts, None)
         header = read_header(memoryview(data))
-        inflated = inflate(memoryview(data), header, b"", self.limits.allowance(len(data)))
+        with memory.charged(self.limits.allowance(len(data))):
+            inflated = inflate(memoryview(data), header, b"")
         archive_id, content = new.facts.archive_id, content_of(inflated)
         key = f"{COMPANIONS}/{archive_id}/{content}"
         self._claim(new.facts.prefix, archive_id)
@@ -343,9 +346,8 @@ class Bucket(Closing):
         for entry in entries:
             try:
                 data, is_exact = self.given_of(entry)
-                _ = parse_companion(
-                    memoryview(data), self.limits.allowance(len(data))
-                ).records  # reads all of it
+                with memory.charged(self.limits.allowance(len(data))):
+                    _ = parse_companion(memoryview(data)).records  # reads all of it
                 self.opened_of(entry).close()
             except (ArchiveError, OSError) as error:
                 yield Diagnostic("error", entry.key, "", one_line(str(error)))

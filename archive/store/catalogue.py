@@ -8,6 +8,7 @@ from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, in_file
 from archive.io.mapped import FileInMemory, Mapped
 from archive.reader import opening
@@ -172,7 +173,8 @@ def entry_of(archive_id: str, inflated: Inflated, signature: Signature, limits: 
 def opened_plain(inflated: Inflated, name: str, limits: Limits) -> Archive:
     """The plain form of a kept companion, opened."""
     file = Mapped(FileInMemory(bytes(inflated.plain), name))
-    archive = opening.opened(file, limits.allowance(inflated.weight))
+    with memory.charged(limits.allowance(inflated.weight)):
+        archive = opening.opened(file)
     if inflated.notes.lines:
         with in_file(name):
             archive.line_digests = unpacked_lines(inflated.notes.lines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.spending import Recent
 from archive.companion.layout import read_directory
@@ -56,7 +57,8 @@ class KeptFiles:
         path = self._folder.kept_path(archive_id)
         inflated = self.read_file(path)
         with in_file(str(path)):
-            own_id = read_directory(inflated.plain, self._limits.allowance(len(inflated.plain))).archive_id
+            with memory.charged(self._limits.allowance(len(inflated.plain))):
+                own_id = read_directory(inflated.plain).archive_id
             if own_id.hex() != archive_id:
                 raise ArchiveError(expected=f"archive id {archive_id}", found=own_id.hex())
         return inflated
@@ -76,7 +78,8 @@ class KeptFiles:
         while True:
             lowest = chain.pop()
             with in_file(str(lowest.path)):
-                inflated = inflate(lowest.data, lowest.header, base, self._limits.allowance(len(lowest.data)))
+                with memory.charged(self._limits.allowance(len(lowest.data))):
+                    inflated = inflate(lowest.data, lowest.header, base)
             if not chain:
                 return inflated
             base = inflated.body

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import zstandard
 from construct import Bytes, Const, Int8ul, Int32ul, Int64ul, Struct
 
+from archive.base import memory
 from archive.base.digests import DIGEST_WIDTH, digest_of
 from archive.base.errors import ArchiveError, one_line
 from archive.base.quick_dataclass import dataclass
@@ -33,7 +34,7 @@ from archive.store.plain import companion_of, plain_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.base.limits import Allowance, Limits
+    from archive.base.limits import Limits
     from archive.store.plain import Step
 
 MAGIC = b"\x89PTKEPT\r\n\x1a"
@@ -95,9 +96,9 @@ class CompanionParts(NamedTuple):
     plain: bytes
 
     @classmethod
-    def of(cls, data: bytes, notes: KeptNotes, allowance: Allowance) -> CompanionParts:
+    def of(cls, data: bytes, notes: KeptNotes) -> CompanionParts:
         """Take a companion apart."""
-        return cls(data, notes.built(), plain_of(memoryview(data), notes.recipe, allowance))
+        return cls(data, notes.built(), plain_of(memoryview(data), notes.recipe))
 
 
 HEADER = Layout(
@@ -213,14 +214,14 @@ class Inflated(NamedTuple):
         return memoryview(self.body)[self.header.notes :]
 
 
-def inflate(data: memoryview, header: KeptHeader, base: bytes, allowance: Allowance) -> Inflated:
+def inflate(data: memoryview, header: KeptHeader, base: bytes) -> Inflated:
     """What a kept companion holds.
 
     Args:
         base: the body of its base; empty where it has none.
     """
     size = header.inflated if header.depth else header.notes + header.size
-    allowance.take(size, "bytes of a kept companion")
+    memory.take(size, "bytes of a kept companion")
     content = unzstd(data[HEADER.size :], size, _dictionary(base))
     if len(content) != size:
         raise ArchiveError(expected=f"{size} bytes inflated", found=f"{len(content)} or more")
@@ -229,7 +230,7 @@ def inflate(data: memoryview, header: KeptHeader, base: bytes, allowance: Allowa
         inflated = Inflated(header, notes, content, None, min(header.size, size // DENSE))
     else:
         companion = content[header.notes :]
-        plain = plain_of(memoryview(companion), notes.recipe, allowance)
+        plain = plain_of(memoryview(companion), notes.recipe)
         inflated = Inflated(header, notes, content[: header.notes] + plain, companion, len(data))
     if digest_of(inflated.body) != header.body:
         raise ArchiveError(expected="the body that was kept", found="another")
@@ -253,8 +254,8 @@ class Given(NamedTuple):
         """What is kept, as it was added."""
         data = inflated.data
         if data is None:
-            allowance = limits.allowance(len(inflated.plain))
-            data = companion_of(inflated.plain, inflated.notes.recipe, allowance)
+            with memory.charged(limits.allowance(len(inflated.plain))):
+                data = companion_of(inflated.plain, inflated.notes.recipe)
         return cls(data, digest_of(data) == inflated.header.digest)
 
 

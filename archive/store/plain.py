@@ -18,7 +18,6 @@ from archive.normalform.columns import SOLID, STRINGS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.base.limits import Allowance
     from archive.companion.layout import Directory
 
 LEVELS = (9, STRONGEST, 22)
@@ -30,12 +29,12 @@ Step = tuple[int, int]
 """Codec and level of a section."""
 
 
-def recipe_of(companion: memoryview, allowance: Allowance) -> list[Step]:
+def recipe_of(companion: memoryview) -> list[Step]:
     """How a companion comes back from its plain form: codec and level of each section.
 
     This is tried: each section is compressed again, and the companion written of what that gives.
     """
-    directory = read_directory(companion, allowance)
+    directory = read_directory(companion)
     recipe, sections = [], []
     for section, data, stored in _inflated(companion, directory):
         level = _level(section.codec, data, stored)
@@ -46,9 +45,9 @@ def recipe_of(companion: memoryview, allowance: Allowance) -> list[Step]:
     return recipe
 
 
-def plain_of(companion: memoryview, recipe: Sequence[Step], allowance: Allowance) -> bytes:
+def plain_of(companion: memoryview, recipe: Sequence[Step]) -> bytes:
     """The plain form of a companion: all sections whose level is known are inflated."""
-    directory = read_directory(companion, allowance)
+    directory = read_directory(companion)
     _check(recipe, directory)
     sections = [
         _with_data(section, Codec.NONE, data) if level else (section, stored)
@@ -57,9 +56,9 @@ def plain_of(companion: memoryview, recipe: Sequence[Step], allowance: Allowance
     return written(directory.layout, directory.archive_id, sections, directory.version)
 
 
-def companion_of(plain: memoryview, recipe: Sequence[Step], allowance: Allowance) -> bytes:
+def companion_of(plain: memoryview, recipe: Sequence[Step]) -> bytes:
     """The companion whose plain form this is."""
-    directory = read_directory(plain, allowance)
+    directory = read_directory(plain)
     _check(recipe, directory)
     sections = []
     for (number, section), (codec, level) in zip(directory.sections.items(), recipe, strict=True):

@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.diagnostics import Diagnostic
 from archive.base.errors import ArchiveError, one_line
 from archive.base.quick_dataclass import dataclass
@@ -53,7 +54,8 @@ def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagno
         try:
             inflated = files.read(archive_id)
             data, is_exact = Given.of(inflated, limits)
-            _ = parse_companion(memoryview(data), limits.allowance(len(data))).records  # reads all of it
+            with memory.charged(limits.allowance(len(data))):
+                _ = parse_companion(memoryview(data)).records  # reads all of it
             entries[archive_id] = entry_of(archive_id, inflated, signature, limits)
         except FileNotFoundError:  # it was removed meanwhile
             continue

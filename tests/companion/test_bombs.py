@@ -169,7 +169,8 @@ def test_building_is_refused_where_copies_of_strings_or_raw_records_cost_too_muc
 
     def build(strings: int, raw: int) -> None:
         table = table_of([*facts.strings.copies(), b"x" * strings])
-        form = replace(facts.form, strings=table, allowance=Limits(memory=memory).allowance(0))
+        with memory.charged(Limits(memory=memory).allowance(0)):
+            form = replace(facts.form, strings=table)
         build_companion(replace(facts, form=form, raw=bytes(raw)), layout)
 
     build(1 << 10, 1 << 10)

@@ -14,8 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from archive import ArchiveError, LimitError
+from archive.base import memory
 from archive.base.columns import firsts, keyed, numbered, ordinals, spread
-from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.limits import Limits
 from archive.companion import choosing, codecs
 from archive.companion.choosing import chosen, weight
 from archive.companion.codecs import (
@@ -125,7 +126,7 @@ def test_a_column_never_gets_another_transform_than_the_one_asked_for(
 @example([[4, 4], [LEAST, MOST, LEAST], [], [4, 6, 4], [4, 5, 4], [7]])
 def test_short_columns_get_the_encoding_of_least_weight(columns: list[list[int]]) -> None:
     named: Columns = {each.name: column(drawn) for each, drawn in zip(COLUMNS, columns, strict=False)}
-    best = chosen(named, DEFAULT_LIMITS.allowance(0))
+    best = chosen(named)
     assert best.keys() == named.keys()
     for name, column_values in named.items():
         assert decoded(best[name], len(column_values)).tolist() == column_values.tolist()
@@ -147,13 +148,13 @@ def test_long_columns_get_the_encoding_that_compresses_best() -> None:
         "range.end": np.arange(rows) ** 2,
         "range.tag": np.ones(rows, np.int64),
     }
-    best = chosen(named, DEFAULT_LIMITS.allowance(0))
+    best = chosen(named)
     for name, column_values in named.items():
         assert decoded(best[name], rows).tolist() == column_values.tolist()
         sizes = [len(zstd(encoded.data, choosing.QUICK)) for encoded in encodings(column_values)]
         assert len(zstd(best[name].data, choosing.QUICK)) == min(sizes)
-    with pytest.raises(LimitError):
-        chosen(named, Limits(memory=1000).allowance(0))
+    with pytest.raises(LimitError), memory.charged(Limits(memory=1000).allowance(0)):
+        chosen(named)
 
 
 @quick

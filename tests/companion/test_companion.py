@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import archive
 import archive.companion
+from archive.base import memory
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.blocks import BLOCK, BLOCK_ROWS
 from archive.companion.build import build_companion
@@ -243,9 +244,9 @@ def test_a_member_s_kind_is_its_origin_and_how_it_was_stored(value: int) -> None
 
 def parts_of(data: bytes) -> dict[int, list[tuple[str, int, int]]]:
     """The parts of all sections, by the sections' numbers."""
-    allowance = DEFAULT_LIMITS.allowance(len(data))
-    directory = read_directory(memoryview(data), allowance)
-    return {one: section_parts(memoryview(data), directory, one, allowance) for one in directory.sections}
+    with memory.charged(DEFAULT_LIMITS.allowance(len(data))):
+        directory = read_directory(memoryview(data))
+        return {one: section_parts(memoryview(data), directory, one) for one in directory.sections}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -254,7 +255,7 @@ def test_parts_of_a_section_are_together_as_long_as_the_section_inflated(
     path: Path, layout: CompanionLayout
 ) -> None:
     data = companion_of(path, layout)
-    sections = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(len(data))).sections
+    sections = read_directory(memoryview(data)).sections
     for number, parts in parts_of(data).items():
         assert sum(size for _, _, size in parts) == sections[number].inflated
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.base.limits import unbounded
 from archive.check.verify import verify
 from archive.companion.codecs import Codec, dictionary
 from archive.companion.layout import OLDEST, VERSION, read_directory
@@ -33,7 +32,7 @@ def test_companions_of_every_version_are_frozen() -> None:
     assert [*CASES] == [*range(OLDEST, VERSION + 1)]
     assert {path for path in FOLDER.rglob("*") if path.is_file()} == FROZEN.keys()
     for path in FROZEN:
-        directory = read_directory(memoryview(path.read_bytes()), unbounded())
+        directory = read_directory(memoryview(path.read_bytes()))
         assert path.parent.name == f"v{directory.version}"
 
 

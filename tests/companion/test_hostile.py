@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError
-from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.layout import MAPPED_LINE, VERSION, CompanionLayout, read_directory, written
 from archive.companion.magic import MAGIC, is_companion
 from archive.companion.packed import PackedColumns
@@ -220,7 +219,7 @@ def test_strings_fill_their_section() -> None:
 
 def test_a_solid_section_without_all_of_its_columns_is_refused() -> None:
     data = memoryview(companion_of(SMALL))
-    kept = PackedColumns(data, read_directory(data, DEFAULT_LIMITS.allowance(0)), DEFAULT_LIMITS.allowance(0))
+    kept = PackedColumns(data, read_directory(data))
     for size in range(kept.end):
         place = refused(solid(bytes(kept._body[:size]))).place
         assert re.fullmatch(rf"section {SOLID}(, byte \d+, field (step|coding|count|start))?", place or "")

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
-from archive.base.limits import Limits, unbounded
+from archive.base.limits import Limits
 from archive.companion.build import build_companion
 from archive.companion.codecs import Codec
 from archive.companion.encodings import (
@@ -128,7 +129,7 @@ def test_columns_that_are_encoded_alike_are_the_same_columns(path: Path) -> None
             for number, part in sections
         ],
     )
-    again = parse_companion(memoryview(data), unbounded())
+    again = parse_companion(memoryview(data))
     assert again.columns.keys() == contents.columns.keys()
     for name, values in contents.columns.items():
         assert np.array_equal(again.columns[name], values), name
@@ -150,7 +151,7 @@ def named(folder: Path, code: str) -> Path:
 def test_texts_may_have_what_stands_between_them(code: str, tmp_path: Path) -> None:
     contents = contents_of(named(tmp_path, code))
     data = build_companion(contents)
-    opened = OpenedCompanion(memoryview(data), unbounded())
+    opened = OpenedCompanion(memoryview(data))
     assert ("template.length" in opened.columns) == ("\0" in code)
     assert opened.contents.strings.copies() == contents.strings.copies()
     assert code.encode() in opened.contents.strings.copies()
@@ -159,7 +160,7 @@ def test_texts_may_have_what_stands_between_them(code: str, tmp_path: Path) -> N
 def test_texts_cost_what_they_take_once_they_are_apart() -> None:
     contents = contents_of(EXPORTED / "own.pt2")
     data = memoryview(build_companion(contents))
-    directory = read_directory(data, unbounded())
+    directory = read_directory(data)
     sections = {
         number: (one, bytes(data[slice(*directory.places[number])]))
         for number, one in directory.sections.items()
@@ -169,4 +170,5 @@ def test_texts_cost_what_they_take_once_they_are_apart() -> None:
     sections[STRINGS] = (line, many)
     bomb = written(CompanionLayout.PACKED, contents.archive_id, list(sections.values()))
     with pytest.raises(LimitError, match="section 1: memory is limited to"):
-        parse_companion(memoryview(bomb), Limits(memory=1 << 23).allowance(0))
+        with memory.charged(Limits(memory=1 << 23).allowance(0)):
+            parse_companion(memoryview(bomb))

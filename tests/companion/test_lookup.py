@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError, LimitError
-from archive.base.limits import DEFAULT_LIMITS
 from archive.companion import blocks, packed
 from archive.companion.blocks import BlockColumn, build_blocks
 from archive.companion.build import build_companion
@@ -200,7 +199,7 @@ def test_long_columns_are_in_blocks_but_for_references_back_of_which_nobody_asks
     }
     with small_blocks():
         data = memoryview(build_companion(facts))
-    directory = read_directory(data, DEFAULT_LIMITS.allowance(len(data)))
+    directory = read_directory(data)
     apart = {
         BY_NUMBER[number].name: Transform(parse_coding(section.coding)[0])
         for number, section in directory.sections.items()
@@ -251,7 +250,7 @@ def test_tags_of_handles_are_those_of_the_archive(path: Path, step: int, layout:
 def test_tags_of_handles_with_gaps() -> None:
     values = {"handle.handle": [3, 5, 90], "handle.tag": [7, 0, 2]}
     columns: Any = {name: WholeColumn(column(numbers)) for name, numbers in values.items()}
-    known = CompanionLookup(columns, Strings().table(), DEFAULT_LIMITS.allowance(1))
+    known = CompanionLookup(columns, Strings().table())
     asked = [2, 3, 4, 5, 6, 89, 90, 91, -3]
     assert [known.tag_of(handle) for handle in asked] == [-1, 7, -1, 0, -1, -1, 2, -1, -1]
 

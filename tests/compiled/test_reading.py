@@ -16,7 +16,6 @@ import pytest
 
 import archive
 from archive import ArchiveError, Limits
-from archive.base.limits import DEFAULT_LIMITS, unbounded
 from archive.failures.explainer import explain
 from archive.formats.compiled.code import CppCode
 from archive.formats.elf.weights import weights_span
@@ -224,7 +223,7 @@ PROXY = b"    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_proxy_executor_call_functio
 
 
 def code(text: bytes) -> CppCode:
-    return CppCode(memoryview(text), DEFAULT_LIMITS.allowance(1 << 20))
+    return CppCode(memoryview(text))
 
 
 def handle(key: bytes) -> bytes:
@@ -474,5 +473,5 @@ def test_code_that_contradicts_the_weights_is_told(tmp_path: Path, old: bytes, n
 
 def test_folded_constants_have_no_bytes() -> None:
     code = member("plain", CODE).replace(b"[0].from_folded = false", b"[0].from_folded = true")
-    found = list(compiled_constants(memoryview(code), unbounded()))
+    found = list(compiled_constants(memoryview(code)))
     assert [(one.name, one.start, one.size) for one in found] == [("rows.weight", 0, 128)]

@@ -10,7 +10,6 @@ import zlib
 import pytest
 
 from archive.base.errors import ArchiveError
-from archive.base.limits import Limits
 from archive.container.container import Container
 from archive.container.directory import bytes_behind, has_end, read_end
 from archive.container.headers import END, padding_field, widened, zip64_field, zip64_values
@@ -282,12 +281,12 @@ def test_a_zip_without_one_root_folder_is_read_where_none_is_needed() -> None:
     ):
         data = zipped(**dict.fromkeys((name.replace("/", "__") for name in names), b"3"))
         mapped = Mapped(data)
-        with Container(mapped, Limits().allowance(len(data)), rooted=False) as container:
+        with Container(mapped, rooted=False) as container:
             assert (container.root, list(container.records)) == (root, records)
     for name in (b"/ata", b"../a"):
         mapped = Mapped(zipped(data=b"3").replace(b"data", name))
         with pytest.raises(ArchiveError, match="expected a name inside"):
-            Container(mapped, Limits().allowance(0), rooted=False)
+            Container(mapped, rooted=False)
 
 
 def test_names_that_are_no_utf8_are_kept() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
 from archive.compare.pairing import Pairing
@@ -76,12 +77,12 @@ def test_what_opens_a_file_again_finds_what_was_found_and_asks_for_its_memory_ea
     data = zipped(*MADE)
     with Container.open(data) as first:
         cost = first.allowance.taken
-        again = Container(first.again, Limits().allowance(len(data)))
+        again = Container(first.again)
         assert [*again.records] == [*first.records]
         assert again.allowance.taken == cost > 0
         assert recognise_zip(again) is recognise_zip(first)
-        with pytest.raises(LimitError):
-            Container(first.again, Limits(memory=cost - 1).allowance(len(data)))
+        with pytest.raises(LimitError), memory.charged(Limits(memory=cost - 1).allowance(len(data))):
+            Container(first.again)
     assert bytes(again.records["version"].view()) == b"3\n"  # its bytes are its own
     assert read["directory", data] == 1
 
@@ -94,11 +95,11 @@ def test_the_crc_of_a_stored_record_is_compared_once_and_a_wrong_one_each_time(
     monkeypatch.setattr(records, "_crc32", lambda view: sizes.append(len(view)) or crc32(view))
     good, bad = zipped(*MADE), zipped(*MADE).replace(b"3\n", b"4\n")
     with Container.open(good) as first:
-        for container in (first, Container(first.again, first.allowance)):
+        for container in (first, Container(first.again)):
             assert bytes(container.records["version"].view()) == b"3\n"
     assert sizes == [2]
     with Container.open(bad) as first:
-        for container in (first, first, Container(first.again, first.allowance)):
+        for container in (first, first, Container(first.again)):
             with pytest.raises(ArchiveError, match="crc32"):
                 container.records["version"].view()
     assert sizes == [2] * 4
@@ -106,9 +107,9 @@ def test_the_crc_of_a_stored_record_is_compared_once_and_a_wrong_one_each_time(
 
 def test_a_directory_without_a_root_is_none_for_who_wants_one() -> None:
     mapped = Mapped(zipped(entry("a/x", b"1"), entry("b/y", b"2")))
-    assert Container(Mapped(mapped), Limits().allowance(100), rooted=False).root == ""
+    assert Container(Mapped(mapped), rooted=False).root == ""
     with pytest.raises(ArchiveError):
-        Container(Mapped(mapped), Limits().allowance(100))
+        Container(Mapped(mapped))
 
 
 def test_a_long_pickle_is_not_read_to_be_refused(read: Counter[tuple[str, bytes]]) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 import archive
 from archive import ArchiveError, LimitError, Limits, profile_etdump
-from archive.base.limits import DEFAULT_LIMITS
 from archive.base.source_files import is_pytorchs
 from archive.formats.etdump import ProfileEvent, parse_etdump
 from archive.reader.lookups.instructions import InstructionNodes
@@ -23,7 +22,7 @@ Seen = tuple[str, int, str]
 
 
 def blocks_of(data: bytes) -> tuple[Any, ...]:
-    return parse_etdump(memoryview(data), DEFAULT_LIMITS.allowance(len(data)))
+    return parse_etdump(memoryview(data))
 
 
 def seen(event: ProfileEvent) -> Seen:

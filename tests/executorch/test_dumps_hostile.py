@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from archive import ArchiveError, FileKind, Limits, profile_etdump, recognise
+from archive.base import memory
 from archive.base.errors import LimitError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.describe.runtime.blocks import inspect_etdump
@@ -24,7 +25,8 @@ CUT = ("expected b'ED00'", "the file is cut short")
 
 
 def parsed(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[DumpBlock, ...]:
-    return parse_etdump(memoryview(data), limits.allowance(len(data)))
+    with memory.charged(limits.allowance(len(data))):
+        return parse_etdump(memoryview(data))
 
 
 def read_or_none(data: bytes) -> list[Plain] | None:
@@ -107,7 +109,7 @@ def test_blocks_that_share_their_events_cost_no_more_than_they_have_bytes_for() 
 
 def test_names_that_share_their_bytes_are_refused_before_they_are_read() -> None:
     data = memoryview(struct.pack("<I4s", 8, b"ED00") + struct.pack("<I", 100) * 1_000)
-    buffer = FlatBuffer(data, b"ED00", DEFAULT_LIMITS.allowance(len(data)))
+    buffer = FlatBuffer(data, b"ED00")
     numbers, texts = buffer.texts(np.array([8, 112, 8, 0]), "names")
     assert (numbers.tolist(), len(texts)) == ([0, 0, 0, -1], 1)
     with pytest.raises(ArchiveError, match="names share bytes"):

@@ -11,6 +11,7 @@ from construct import Int8ul, Int32sl, Int32ul
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.formats.etdump import ETDUMP, IDENTIFIER
@@ -35,11 +36,12 @@ REFUSALS = (
 
 
 def parsed(data: bytes, root: Table = ETDUMP, limits: Limits = DEFAULT_LIMITS) -> Container:
-    return parse(root, memoryview(data), IDENTIFIER, limits.allowance(len(data)))
+    with memory.charged(limits.allowance(len(data))):
+        return parse(root, memoryview(data), IDENTIFIER)
 
 
 def columns(data: bytes, root: Table = ETDUMP) -> Tables:
-    return FlatBuffer(memoryview(data), IDENTIFIER, DEFAULT_LIMITS.allowance(len(data))).root(root)
+    return FlatBuffer(memoryview(data), IDENTIFIER).root(root)
 
 
 def as_rows(tables: Tables, declared: Table) -> list[dict[str, Any]]:
@@ -120,7 +122,7 @@ PROGRAM = Table("Program", "version" / Int32ul, "execution_plan" / Vector(PLAN))
 
 def test_the_schema_of_programs_can_be_declared() -> None:
     data = (FIXTURES / "kinds" / "program.pte").read_bytes()
-    program = parse(PROGRAM, memoryview(data), b"ET12", DEFAULT_LIMITS.allowance(len(data)))
+    program = parse(PROGRAM, memoryview(data), b"ET12")
     (plan,) = program.execution_plan
     assert (program.version, plan.name) == (0, "forward")
     assert [one.name for one in plan.operators] == ["aten::mm", "aten::add", "aten::mul"]

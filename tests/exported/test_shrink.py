@@ -14,7 +14,7 @@ import pytest
 import archive
 from archive.base.errors import ArchiveError, NothingToDoError
 from archive.base.json_text import json_cost, read_json
-from archive.base.limits import Limits, unbounded
+from archive.base.limits import Limits
 from archive.container.write import member_from, new_member
 from archive.formats.record_kinds import EMBEDDED_IN_EXPORTED
 from archive.store.store import Store
@@ -265,7 +265,7 @@ def test_json_costs_no_more_memory_than_its_characters_tell(text: str) -> None:
     data = text.encode()
     tracemalloc.start()
     try:
-        read_json(memoryview(data), unbounded())
+        read_json(memoryview(data))
         cost = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
-from archive.base.limits import Limits, unbounded
+from archive.base.limits import Limits
 from archive.cli.commands import group
 from archive.describe.inspect import inspect
 from archive.describe.sizes import Size, View
@@ -84,7 +85,7 @@ def test_all_views_of_every_fixture_add_up_and_metadata_is_what_a_split_takes() 
         account = archive.sizes(path)
         assert adds_up(account, path.stat().st_size), path
         programs = [data for name, data in records(path).items() if is_program(name)]
-        left = [left_of(memoryview(data), unbounded()) or data for data in programs]
+        left = [left_of(memoryview(data)) or data for data in programs]
         assert account.debug_bytes == sum(map(len, programs)) - sum(map(len, left)) > 0, path
         assert account.debug_bytes == sum(stored(account, "kind").get(kind, 0) for kind in KINDS)
         assert account.by("part").keys().isdisjoint({"unreadable"})
@@ -144,7 +145,7 @@ def test_changed_json_is_labelled_or_unreadable(data: st.DataObject) -> None:
     changed = zipped(contents)
     account = archive.sizes(changed)
     assert adds_up(account, len(changed))
-    left = left_of(memoryview(text), unbounded())
+    left = left_of(memoryview(text))
     if left is not None and account.by("part").keys().isdisjoint({"unreadable"}):
         assert account.debug_bytes == len(text) - len(left)
 
@@ -331,7 +332,7 @@ TREES = [tree for path in PROGRAMS for tree in trees(path).values()]
 
 def scanned(text: str | bytes) -> Sequence[NodeBytes]:
     data = text.encode() if isinstance(text, str) else text
-    return node_bytes(memoryview(data), unbounded())
+    return node_bytes(memoryview(data))
 
 
 def flat(found: Sequence[NodeBytes]) -> Iterator[NodeBytes]:
@@ -451,8 +452,8 @@ def test_bombs_are_refused() -> None:
         deep = node_json({}, deep)
     with pytest.raises(LimitError, match="nested graphs"):
         scanned(json.dumps(program(deep)))
-    with pytest.raises(LimitError, match="memory"):
-        node_bytes(memoryview(b" " * 1000), Limits(memory=1000).allowance(0))
+    with pytest.raises(LimitError, match="memory"), memory.charged(Limits(memory=1000).allowance(0)):
+        node_bytes(memoryview(b" " * 1000))
 
 
 BOMBS = {
@@ -465,12 +466,12 @@ BOMBS = {
 
 @pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
 def test_memory_is_asked_for(text: str) -> None:
-    allowance = Limits(memory=1 << 40).allowance(0)
-    data = memoryview(text.encode())
-    tracemalloc.start()
-    try:
-        with pytest.raises(ArchiveError):
-            node_bytes(data, allowance)
-        assert 5 * len(data) < tracemalloc.get_traced_memory()[1] <= allowance.peak
-    finally:
-        tracemalloc.stop()
+    with memory.charged(Limits(memory=1 << 40).allowance(0)):
+        data = memoryview(text.encode())
+        tracemalloc.start()
+        try:
+            with pytest.raises(ArchiveError):
+                node_bytes(data)
+            assert 5 * len(data) < tracemalloc.get_traced_memory()[1] <= memory.current().peak
+        finally:
+            tracemalloc.stop()

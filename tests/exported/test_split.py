@@ -28,7 +28,6 @@ from tests.support.zips import written
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.base.limits import Allowance
 
 SHOP = EXPORTED / "shop.pt2"
 
@@ -159,9 +158,9 @@ def test_what_is_not_asked_of_an_archive_is_refused_or_no_matter(tmp_path: Path)
 def test_a_record_is_read_once_for_its_nodes_and_for_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     path, read = EXPORTED / "several.pt2", []
 
-    def counted(data: memoryview, allowance: Allowance) -> object:
+    def counted(data: memoryview) -> object:
         read.append(data)
-        return read_json(data, allowance)
+        return read_json(data)
 
     monkeypatch.setattr(json_text, "read_json", counted)
     with archive.open(path) as opened:

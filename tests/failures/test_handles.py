@@ -77,9 +77,7 @@ def model(
         one, zeros, one, one, column([module]), column([attribute]),
     )  # fmt: skip
     counts = firsts([len(method) for method in methods.values()])
-    tree = read_trees(
-        [Pickle("bytecode.pkl", memoryview(bytecode(methods)))], [False], DEFAULT_LIMITS.allowance(0)
-    )
+    tree = read_trees([Pickle("bytecode.pkl", memoryview(bytecode(methods)))], [False])
     return cast(
         "Archive",
         SimpleNamespace(
@@ -89,7 +87,7 @@ def model(
             method_table=MethodTable(
                 Generation.METHOD_HANDLES, table, 8, column(names), counts, column(instructions)
             ),
-            instruction_table=InstructionTable(tree, 0, DEFAULT_LIMITS.allowance(0)),
+            instruction_table=InstructionTable(tree, 0),
             qualified_top="__torch__.Top",
             lowered={"low": SimpleNamespace(type_name=LOWERED, handles=tuple(blob), unread=unread)},
         ),

@@ -11,6 +11,7 @@ import numpy.ma  # np.unique imports it when it is first called
 import pytest
 
 from archive import ArchiveError
+from archive.base import memory
 from archive.base.limits import Limits
 from archive.debuginfo.model import Generation
 from archive.formats.bytecode import InstructionTable, parse_bytecode, parse_operators
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from archive.formats.schema.pickled import Schema
     from archive.pickles.tree import Tree
 
-    Parse = Callable[[Tree, Allowance], object]
+    Parse = Callable[[Tree], object]
 
 TIMES = 1_250
 SLACK = 1 << 13
@@ -67,15 +68,15 @@ SLACK = 1 << 13
 
 
 def methods(generation: Generation) -> Parse:
-    return lambda tree, allowance: parse_methods(tree, 0, generation, allowance)
+    return lambda tree: parse_methods(tree, 0, generation)
 
 
 RECORDS: dict[str, tuple[Parse, dict[str, Repeated]]] = {
     "ranges": (parse_source_ranges, pickled.RANGES),
-    "call stacks": (lambda tree, allowance: parse_callstack_map(tree, 0, allowance), pickled.HANDLES),
+    "call stacks": (lambda tree: parse_callstack_map(tree, 0), pickled.HANDLES),
     "handles": (methods(Generation.METHOD_HANDLES), pickled.METHODS),
     "paths": (methods(Generation.MODULE_PATHS), pickled.PATHS),
-    "effects": (lambda tree, allowance: parse_effects(tree, 0, allowance), pickled.EFFECTS),
+    "effects": (lambda tree: parse_effects(tree, 0), pickled.EFFECTS),
 }
 CASES = [
     pytest.param(parse, repeated, id=f"{record}: {name}")
@@ -86,13 +87,13 @@ CASES = [
 
 def tree_of(data: bytes) -> tuple[Tree, Allowance]:
     """The values of a pickle, and what is left of an allowance that suffices."""
-    allowance = Limits(memory=1 << 40, frames=TIMES + 1).allowance(0)
-    return read_trees([Pickle("r", memoryview(data))], [True], allowance), allowance
+    with memory.charged(Limits(memory=1 << 40, frames=TIMES + 1).allowance(0)) as allowance:
+        return read_trees([Pickle("r", memoryview(data))], [True]), allowance
 
 
-def check_asked(allowance: Allowance, run: Callable[[], object]) -> None:
+def check_asked(run: Callable[[], object]) -> None:
     """Run something that takes no more memory than it asks for, if it ends in an error, too."""
-    before = allowance.peak = allowance.taken
+    before = memory.current().peak = memory.current().taken
     tracemalloc.start()
     try:
         with suppress(ArchiveError):
@@ -100,19 +101,19 @@ def check_asked(allowance: Allowance, run: Callable[[], object]) -> None:
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert taken <= allowance.peak - before + SLACK
+    assert taken <= memory.current().peak - before + SLACK
 
 
 @pytest.mark.parametrize(("parse", "repeated"), CASES)
 def test_a_record_asks_for_what_it_costs(parse: Parse, repeated: Repeated) -> None:
     tree, allowance = tree_of(repeated.pickle(TIMES))
-    check_asked(allowance, lambda: parse(tree, allowance))
+    check_asked(lambda: parse(tree))
 
 
 def test_looking_through_bytecode_asks_for_what_it_costs() -> None:
     named = sequence(text(b"m"), sequence(text(b"i") + b"\x85" * TIMES))
     tree, allowance = tree_of(HEAD + MARK + b"X\1\0\0\0m)\x86" * TIMES + named + b"t" + STOP)
-    check_asked(allowance, lambda: InstructionTable(tree, 0, allowance).at(b"m", 0))
+    check_asked(lambda: InstructionTable(tree, 0).at(b"m", 0))
 
 
 PAIR, EMPTY = ZERO + ZERO + b"\x86", b")"
@@ -140,7 +141,7 @@ DECLARED: list[tuple[Schema, bytes]] = [
 def test_a_declaration_asks_for_what_it_costs(schema: Schema, value: bytes) -> None:
     tree, allowance = tree_of(HEAD + MARK + value * TIMES + b"t" + STOP)
     nodes = np.array(tree.items(int(tree.roots[0])))
-    check_asked(allowance, lambda: schema.take(tree, nodes, allowance))
+    check_asked(lambda: schema.take(tree, nodes))
 
 
 # --- Inert values and methods of bytecode take the memory that is asked for, whatever their shape
@@ -171,7 +172,7 @@ VALUES = {
 @pytest.mark.parametrize("shape", sampled(VALUES, most=12))
 def test_values_take_no_more_than_is_asked_for(shape: str) -> None:
     pickle = VALUES[shape].pickle(BYTES // VALUES[shape].step)
-    assert_asked(pickle, lambda tree, allowance: inert_value(tree, int(tree.roots[0]), allowance))
+    assert_asked(pickle, lambda tree: inert_value(tree, int(tree.roots[0])))
 
 
 _TABLE, _OPERATORS = BYTECODE["called methods"].before.removesuffix(b"\x86q\0"), BYTECODE["operators"]
@@ -188,24 +189,24 @@ METHODS = {
 
 @pytest.mark.parametrize("read", [parse_bytecode, parse_operators])
 @pytest.mark.parametrize("shape", METHODS)
-def test_methods_take_no_more_than_is_asked_for(
-    shape: str, read: Callable[[Tree, int, Allowance], object]
-) -> None:
+def test_methods_take_no_more_than_is_asked_for(shape: str, read: Callable[[Tree, int], object]) -> None:
     pickle = METHODS[shape].pickle(BYTES // METHODS[shape].step)
-    assert_asked(pickle, lambda tree, allowance: read(tree, 0, allowance))
+    assert_asked(pickle, lambda tree: read(tree, 0))
 
 
-def assert_asked(pickle: bytes, read: Callable[[Tree, Allowance], object]) -> None:
+def assert_asked(pickle: bytes, read: Callable[[Tree], object]) -> None:
     """Reading a pickle takes what it asks for, at most, both meanwhile and afterwards."""
-    tree = read_trees([Pickle("record", memoryview(pickle))], [False], UNBOUNDED.allowance(0))
-    read(tree, UNBOUNDED.allowance(0))  # what is imported at the first time is not measured
-    allowance = UNBOUNDED.allowance(0)
-    tracemalloc.start()
-    try:
-        made = read(tree, allowance)
-        kept, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    del made
-    assert peak < allowance.peak + VALUE_SLACK
-    assert kept < allowance.taken + VALUE_SLACK
+    with memory.charged(UNBOUNDED.allowance(0)):
+        tree = read_trees([Pickle("record", memoryview(pickle))], [False])
+    with memory.charged(UNBOUNDED.allowance(0)):
+        read(tree)  # what is imported at the first time is not measured
+    with memory.charged(UNBOUNDED.allowance(0)):
+        tracemalloc.start()
+        try:
+            made = read(tree)
+            kept, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        del made
+        assert peak < memory.current().peak + VALUE_SLACK
+        assert kept < memory.current().taken + VALUE_SLACK

@@ -9,7 +9,7 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.limits import Limits
 from archive.formats.bytecode import (
     UNVERSIONED_METHODS,
     VERSIONED_METHODS,
@@ -40,11 +40,11 @@ UNBOUNDED = Limits(memory=1 << 40).allowance(0)
 
 
 def tree_of(data: bytes) -> Tree:
-    return read_trees([Pickle(BYTECODE, memoryview(data))], [False], DEFAULT_LIMITS.allowance(0))
+    return read_trees([Pickle(BYTECODE, memoryview(data))], [False])
 
 
 def operators(data: bytes) -> dict[str, list[bytes]]:
-    return parse_operators(tree_of(data), 0, UNBOUNDED)
+    return parse_operators(tree_of(data), 0)
 
 
 def expected(data: bytes) -> tuple[int, dict[str, list[bytes]]]:
@@ -70,7 +70,7 @@ def test_every_instruction_of_every_archive_calls_what_the_slow_reader_finds(gro
         version, called = expected(data)
         assert operators(data) == called, path
         assert list(operators(data)) == list(called)
-        found = parse_bytecode(tree_of(data), 0, UNBOUNDED)
+        found = parse_bytecode(tree_of(data), 0)
         assert (found.version, dict(found.instructions)) == (
             version,
             {name: len(calls) for name, calls in called.items()},
@@ -109,7 +109,7 @@ def test_methods_that_share_a_table_share_its_operators() -> None:
 
 
 def test_bytecode_without_a_version_is_of_version_3() -> None:
-    assert parse_bytecode(tree_of(made((method(),))), 0, UNBOUNDED).version == 3
+    assert parse_bytecode(tree_of(made((method(),))), 0).version == 3
     assert operators(made((method(),))) == operators(made((5, method())))
     assert operators(made(())) == operators(made((5,))) == {}
 
@@ -122,9 +122,9 @@ def test_bytecode_without_a_version_is_of_version_3() -> None:
 def test_constants_are_not_gone_through(constants: bytes) -> None:
     name = pieces.kept(pieces.text("m.f"), 99)
     tree = tree_of(pieces.bytecode(pieces.method(name, constants, operators=3, opcode="RET")))
-    assert dict(parse_bytecode(tree, 0, UNBOUNDED).instructions) == {"m.f": 3}
-    assert [len(calls) for calls in parse_operators(tree, 0, UNBOUNDED).values()] == [3]
-    assert InstructionTable(tree, 0, DEFAULT_LIMITS.allowance(0)).at(b"m.f", 2) is not None
+    assert dict(parse_bytecode(tree, 0).instructions) == {"m.f": 3}
+    assert [len(calls) for calls in parse_operators(tree, 0).values()] == [3]
+    assert InstructionTable(tree, 0).at(b"m.f", 2) is not None
 
 
 def test_a_name_may_be_remembered_and_used_again() -> None:
@@ -132,8 +132,8 @@ def test_a_name_may_be_remembered_and_used_again() -> None:
     second = pieces.method(pieces.text("m.g"), pieces.several(pieces.again(7)))
     last = pieces.method(pieces.again(7), operators=5, opcode="RET")
     tree = tree_of(pieces.bytecode(first, second, last))
-    assert dict(parse_bytecode(tree, 0, UNBOUNDED).instructions) == {"m.f": 5, "m.g": 1}
-    assert {name: len(calls) for name, calls in parse_operators(tree, 0, UNBOUNDED).items()} == {
+    assert dict(parse_bytecode(tree, 0).instructions) == {"m.f": 5, "m.g": 1}
+    assert {name: len(calls) for name, calls in parse_operators(tree, 0).items()} == {
         "m.f": 5,
         "m.g": 1,
     }
@@ -236,7 +236,7 @@ def test_every_cut_is_refused_and_every_change_gives_a_result_or_an_error(path: 
 
 def test_the_same_operators_are_found_in_an_open_archive() -> None:
     with archive.open(NESTED) as opened:
-        assert parse_operators(opened.tree([BYTECODE]), 0, UNBOUNDED) == operators(raw(NESTED, BYTECODE))
+        assert parse_operators(opened.tree([BYTECODE]), 0) == operators(raw(NESTED, BYTECODE))
 
 
 # --- warnings, which PyTorch numbers by a counter of its process
@@ -283,7 +283,7 @@ def test_a_warning_that_methods_share_keeps_one_number() -> None:
 )
 def test_a_record_of_another_form_has_no_instructions(root: bytes) -> None:
     tree = tree_of(pieces.pickled(root))
-    assert InstructionTable(tree, 0, DEFAULT_LIMITS.allowance(0)).at(b"", 0) is None
+    assert InstructionTable(tree, 0).at(b"", 0) is None
 
 
 def test_what_is_not_as_declared_is_not_there() -> None:
@@ -292,7 +292,7 @@ def test_what_is_not_as_declared_is_not_there() -> None:
         ("constants", (3, "forward")),
     )
     methods = ("m.f", table), 8, ("m.list", [table]), ("m.text", (("instructions", "OP"),)), ("alone",)
-    instructions = InstructionTable(tree_of(made((5, *methods))), 0, DEFAULT_LIMITS.allowance(0))
+    instructions = InstructionTable(tree_of(made((5, *methods))), 0)
     assert [instructions.at(b"m.f", number) for number in range(-1, 6)] == [
         None,
         LiteInstruction(b"OP", b""),

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.base.limits import DEFAULT_LIMITS
 from archive.debuginfo.model import Generation, RangeLayout
 from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.formats import callstack_map
@@ -194,7 +193,7 @@ quick = settings(patient, max_examples=examples(60))
 def test_source_ranges(layout: RangeLayout, data: st.DataObject) -> None:
     table = data.draw(range_tables(layout))
     record = build_source_ranges(table, 0)
-    again = parse_source_ranges(tree_of(record), DEFAULT_LIMITS.allowance(0))
+    again = parse_source_ranges(tree_of(record))
     assert build_source_ranges(again, 0) == record
     assert plain_ranges(again, 0) == plain_ranges(table, 0) == slow_reader.source_ranges(record)
     assert again.layouts == (
@@ -206,7 +205,7 @@ def test_source_ranges(layout: RangeLayout, data: st.DataObject) -> None:
 @given(st.lists(st.sampled_from(LAYOUTS).flatmap(range_tables), min_size=2, max_size=6))
 def test_records_of_all_layouts_are_read_together(tables: list[RangeTable]) -> None:
     records = [build_source_ranges(table, 0) for table in tables]
-    together = parse_source_ranges(tree_of(*records), DEFAULT_LIMITS.allowance(0))
+    together = parse_source_ranges(tree_of(*records))
     for number, (table, record) in enumerate(zip(tables, records, strict=True)):
         own = together.numbers[f"record {number}"]
         assert plain_ranges(together, own) == plain_ranges(table, 0)
@@ -219,7 +218,7 @@ def test_records_of_all_layouts_are_read_together(tables: list[RangeTable]) -> N
 def test_call_stack_maps(generation: Generation, data: st.DataObject) -> None:
     table = data.draw(handle_tables(functions=generation is Generation.CALLSTACK_4))
     record = build_callstack_map(table, generation)
-    again = parse_callstack_map(tree_of(record), 0, DEFAULT_LIMITS.allowance(0))
+    again = parse_callstack_map(tree_of(record), 0)
     assert build_callstack_map(again, generation) == record
     assert plain_handles(again) == plain_handles(table) == slow_reader.callstack_map(record)
     assert callstack_map.generation(again) is (generation if len(table) else Generation.CALLSTACK_4)
@@ -232,7 +231,7 @@ def test_methods(generation: Generation, data: st.DataObject) -> None:
     paths = generation is Generation.MODULE_PATHS
     table = data.draw(method_tables(paths=paths))
     record = build_methods(table)
-    again = parse_methods(tree_of(record), 0, generation, DEFAULT_LIMITS.allowance(0))
+    again = parse_methods(tree_of(record), 0, generation)
     assert build_methods(again) == record
     assert plain_methods(again, texts=paths) == plain_methods(table, texts=paths)
     assert plain_methods(again, texts=paths) == slow_reader.methods(record)
@@ -269,7 +268,7 @@ def test_memo_entries_above_255_take_the_long_forms(layout: RangeLayout) -> None
     record = build_source_ranges(made, 0)
     used = {name for name, _, _ in slow_reader.instructions(record)}
     assert {"BINPUT", "LONG_BINPUT", "LONG_BINGET"} <= used
-    again = parse_source_ranges(tree_of(record), DEFAULT_LIMITS.allowance(0))
+    again = parse_source_ranges(tree_of(record))
     assert build_source_ranges(again, 0) == record
     assert plain_ranges(again, 0) == plain_ranges(made, 0) == slow_reader.source_ranges(record)
 

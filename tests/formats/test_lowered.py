@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from archive.base import memory
 from archive.base.errors import LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.formats.blob_programs import LONGEST_PROGRAM, MEMORY_PER_CHARACTER, VERSIONS
@@ -25,11 +26,11 @@ def module(state: object) -> Inert:
 
 
 def paths(root: object) -> list[str]:
-    return list(find_lowered(root, DEFAULT_LIMITS.allowance(0)))
+    return list(find_lowered(root))
 
 
 def handles(*texts: object) -> list[int]:
-    (state,) = find_lowered(lowered(list(texts)), DEFAULT_LIMITS.allowance(0)).values()
+    (state,) = find_lowered(lowered(list(texts))).values()
     return list(state.handles)
 
 
@@ -84,23 +85,23 @@ def test_handles_stand_behind_a_mark_or_in_a_program() -> None:
     ids=range(14),
 )
 def test_why_the_handles_of_a_program_cannot_be_read_is_known(broken: str, why: str) -> None:
-    (state,) = find_lowered(lowered([broken, "<debug_handle>7"]), DEFAULT_LIMITS.allowance(1 << 21)).values()
+    (state,) = find_lowered(lowered([broken, "<debug_handle>7"])).values()
     assert (list(state.handles), state.unread) == ([7], why)
-    assert without_handles(broken, DEFAULT_LIMITS.allowance(1 << 21)) == broken
+    assert without_handles(broken) == broken
 
 
 def test_programs_that_differ_in_handles_alone_are_equal_without_them() -> None:
-    allowance = DEFAULT_LIMITS.allowance(0)
-    one, two, other = (program(*map(at, some)) for some in ((5, -1), (6, -1), (6, 5)))
-    assert without_handles(one, allowance) == without_handles(two, allowance)
-    assert without_handles(one, allowance) != without_handles(other, allowance)
+    with memory.charged(DEFAULT_LIMITS.allowance(0)):
+        one, two, other = (program(*map(at, some)) for some in ((5, -1), (6, -1), (6, 5)))
+        assert without_handles(one) == without_handles(two)
+        assert without_handles(one) != without_handles(other)
 
 
 def test_reading_a_program_asks_for_its_memory_first() -> None:
     text = program(*map(at, range(1000)))
-    short = Limits(memory=MEMORY_PER_CHARACTER * len(text)).allowance(0)
-    with pytest.raises(LimitError):
-        find_lowered(lowered(text), short)
+    with memory.charged(Limits(memory=MEMORY_PER_CHARACTER * len(text)).allowance(0)):
+        with pytest.raises(LimitError):
+            find_lowered(lowered(text))
 
 
 def test_the_classes_of_all_objects_are_named_once() -> None:

@@ -10,8 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
-from archive.base.limits import Limits, unbounded
+from archive.base.limits import Limits
 from archive.compare.elements import FLOAT8, INTEGERS, MOVED, computed_type, exact, into
 from archive.formats.tensors import elements as module
 from archive.formats.tensors.dtypes import WIDTHS
@@ -107,15 +108,15 @@ def nested(count: int) -> list[object]:
 
 
 def test_what_holds_tensors_is_looked_into_once() -> None:
-    assert len(list(script_tensors(nested(60), unbounded()))) == 1
+    assert len(list(script_tensors(nested(60)))) == 1
 
 
 def test_names_cost_memory_before_they_are_made() -> None:
     value: object = Tensor("float32", (1,), (1,), 0, "data/0")
     for _ in range(3_000):
         value = {"a" * 10_000: value}
-    with pytest.raises(LimitError):
-        list(script_tensors(value, Limits(memory=1 << 24).allowance(0)))
+    with pytest.raises(LimitError), memory.charged(Limits(memory=1 << 24).allowance(0)):
+        list(script_tensors(value))
 
 
 @pytest.mark.parametrize(
@@ -136,12 +137,12 @@ def test_a_table_that_is_none_is_refused(broken: Callable[[bytes], bytes]) -> No
         b'"requires_grad": true}}}}'
     )
     name = "data/weights/model_weights_config.json"
-    assert dict(exported_tensors(name, memoryview(table), unbounded())) == {
+    assert dict(exported_tensors(name, memoryview(table))) == {
         "w": Tensor("float32", (3,), (1,), 0, "data/weights/weight_0", requires_grad=True)
     }
     assert broken(table) != table
     with pytest.raises(ArchiveError):
-        list(exported_tensors(name, memoryview(broken(table)), unbounded()))
+        list(exported_tensors(name, memoryview(broken(table))))
 
 
 # --- The numbers that elements stand for are those of PyTorch, for all codes of the small dtypes

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import archive
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
@@ -32,19 +33,21 @@ HANDLES, TAGS = (0, 5, 31, 1 << 62), (0, 1, 3, 1 << 40)
 
 def read_companion(data: bytes) -> None:
     """A companion: all of it, then written in the other layout and read again."""
-    contents = parse_companion(memoryview(data), LIMITS.allowance(len(data)))
-    again = parse_companion(
-        memoryview(build_companion(contents, CompanionLayout.MAPPED)), LIMITS.allowance(len(data))
-    )
+    with memory.charged(LIMITS.allowance(len(data))):
+        contents = parse_companion(memoryview(data))
+    with memory.charged(LIMITS.allowance(len(data))):
+        again = parse_companion(memoryview(build_companion(contents, CompanionLayout.MAPPED)))
     assert plain_facts(again) == plain_facts(contents)
 
 
 def look_up(data: bytes) -> None:
     """A companion of which single rows are looked up: what is answered is answered as by all of it."""
-    lookup = OpenedCompanion(memoryview(data), LIMITS.allowance(len(data))).lookup
+    with memory.charged(LIMITS.allowance(len(data))):
+        lookup = OpenedCompanion(memoryview(data)).lookup
     answers = answers_of(lookup, HANDLES, TAGS)
     try:
-        form = OpenedCompanion(memoryview(data), LIMITS.allowance(len(data))).contents.form
+        with memory.charged(LIMITS.allowance(len(data))):
+            form = OpenedCompanion(memoryview(data)).contents.form
         whole = TableLookup(form.handle_table, form.range_table)
     except ArchiveError:
         if not answers:

@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import archive
+from archive.base import memory
 from archive.base.json_text import read_json
 from archive.base.limits import Limits
 from archive.check.program_loader import program_faults
@@ -144,13 +145,13 @@ OTHERS: tuple[Any, ...] = (None, True, "x", [], {}, 1.5, float("inf"), float("na
 
 def read_program(data: bytes) -> None:
     """A program: what is left of it and its metadata give it again, and its faults are told."""
-    allowance = Limits().allowance(len(data))
-    tree = read_json(memoryview(data), allowance)
-    assert all(fault.message for fault in program_faults(tree, Payloads({}, {})))
-    sites = Program.of("model", tree).sites.values()
-    left = left_of(memoryview(data), allowance)
-    if left is not None:
-        assert filled(memoryview(left), [site.metadata for site in sites], allowance) == data
+    with memory.charged(Limits().allowance(len(data))):
+        tree = read_json(memoryview(data))
+        assert all(fault.message for fault in program_faults(tree, Payloads({}, {})))
+        sites = Program.of("model", tree).sites.values()
+        left = left_of(memoryview(data))
+        if left is not None:
+            assert filled(memoryview(left), [site.metadata for site in sites]) == data
 
 
 def changed_program(chance: Random, data: bytes) -> bytes:
@@ -187,7 +188,7 @@ TARGETS |= {"program": Target(read_program, _programs, changed_program)}
 
 def read_etdump(data: bytes) -> None:
     """An ETDump."""
-    blocks = parse_etdump(memoryview(data), Limits().allowance(len(data)))
+    blocks = parse_etdump(memoryview(data))
     assert etdumps.plain(blocks) == etdumps.as_read(etdumps.read(data))
     assert json.dumps(archive.profile_etdump(data).facts())
     archive.profile_etdump(data, record("region"))

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from archive.base.errors import ArchiveError
-from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.codecs import Codec, inflated
 from archive.companion.layout import CompanionLayout, read_directory
 from archive.companion.magic import is_companion
@@ -385,7 +384,7 @@ def changed_companion(chance: Random, data: bytes) -> bytes:
 def _sections(data: bytes) -> tuple[tuple[SectionLine, bytes], ...]:
     if not is_companion(memoryview(data)):
         raise ValueError
-    directory = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(len(data)))
+    directory = read_directory(memoryview(data))
     if directory.layout is CompanionLayout.MAPPED and len(data) > 1 << 14:
         raise ValueError
     return tuple(sections(data))
@@ -416,7 +415,7 @@ def _changed_values(chance: Random, part: bytes, width: int) -> bytes:
 
 def _resigned(chance: Random, data: bytes) -> bytes:
     """Header and directory with other bytes in them, and the checksum of those."""
-    directory = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(len(data)))
+    directory = read_directory(memoryview(data))
     end = min((start for start, _ in directory.places.values()), default=len(data))
     head = bytearray(changed_bytes(chance, data[:end]).ljust(HEADER_BYTES, b"\0"))
     head[CHECKSUM] = bytes(4)

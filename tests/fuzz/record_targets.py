@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion import blocks, packed
@@ -51,7 +52,8 @@ LIMITS = DEFAULT_LIMITS
 
 def tree_of(data: bytes, name: str = "m.debug_pkl") -> Tree:
     """One pickle as columns."""
-    return read_trees([Pickle(name, memoryview(data))], [True], LIMITS.allowance(len(data)))
+    with memory.charged(LIMITS.allowance(len(data))):
+        return read_trees([Pickle(name, memoryview(data))], [True])
 
 
 @cache
@@ -72,8 +74,10 @@ def _seeds(name: str, count: int = 12) -> Callable[[], list[bytes]]:
 
 def read_ranges(data: bytes) -> None:
     """Source ranges, in all layouts. A string table with equal strings is not written as it was."""
-    table = parse_source_ranges(tree_of(data), LIMITS.allowance(len(data)))
-    again = parse_source_ranges(tree_of(build_source_ranges(table, 0)), LIMITS.allowance(len(data)))
+    with memory.charged(LIMITS.allowance(len(data))):
+        table = parse_source_ranges(tree_of(data))
+    with memory.charged(LIMITS.allowance(len(data))):
+        again = parse_source_ranges(tree_of(build_source_ranges(table, 0)))
     rows = plain_ranges(table, 0)
     assert plain_ranges(again, 0) == rows
     check_slowly(rows, slow_reader.source_ranges, data)
@@ -81,9 +85,11 @@ def read_ranges(data: bytes) -> None:
 
 def read_handles(data: bytes) -> None:
     """The call-stack debug map, in both layouts."""
-    table = parse_callstack_map(tree_of(data, CALLSTACKS), 0, LIMITS.allowance(len(data)))
+    with memory.charged(LIMITS.allowance(len(data))):
+        table = parse_callstack_map(tree_of(data, CALLSTACKS), 0)
     built = build_callstack_map(table, generation(table))
-    again = parse_callstack_map(tree_of(built, CALLSTACKS), 0, LIMITS.allowance(len(data)))
+    with memory.charged(LIMITS.allowance(len(data))):
+        again = parse_callstack_map(tree_of(built, CALLSTACKS), 0)
     assert build_callstack_map(again, generation(again)) == built
     rows = plain_handles(table)
     assert plain_handles(again) == rows
@@ -91,9 +97,11 @@ def read_handles(data: bytes) -> None:
 
 
 def _read_methods(data: bytes, of: Generation) -> None:
-    table = parse_methods(tree_of(data, HANDLES), 0, of, LIMITS.allowance(len(data)))
+    with memory.charged(LIMITS.allowance(len(data))):
+        table = parse_methods(tree_of(data, HANDLES), 0, of)
     built = build_methods(table)
-    again = parse_methods(tree_of(built, HANDLES), 0, of, LIMITS.allowance(len(data)))
+    with memory.charged(LIMITS.allowance(len(data))):
+        again = parse_methods(tree_of(built, HANDLES), 0, of)
     assert build_methods(again) == built
     texts = of is Generation.MODULE_PATHS
     facts = plain_methods(table, texts=texts)
@@ -114,8 +122,10 @@ def read_paths(data: bytes) -> None:
 def read_bytecode(data: bytes) -> None:
     """Methods of the lite interpreter."""
     tree = tree_of(data, BYTECODE)
-    known = parse_bytecode(tree, 0, LIMITS.allowance(len(data)))
-    called = parse_operators(tree, 0, LIMITS.allowance(len(data)))
+    with memory.charged(LIMITS.allowance(len(data))):
+        known = parse_bytecode(tree, 0)
+    with memory.charged(LIMITS.allowance(len(data))):
+        called = parse_operators(tree, 0)
     assert {name: len(calls) for name, calls in called.items()} == known.instructions
     check_slowly((known.version, called), slow_reader.bytecode, data)
     numbered = renumber_warnings(tree, 0)
@@ -125,20 +135,24 @@ def read_bytecode(data: bytes) -> None:
 def read_value(data: bytes) -> None:
     """The module tree, and constants."""
     tree = tree_of(data, DATA)
-    value = inert_value(tree, int(tree.roots[0]), LIMITS.allowance(len(data)))
+    with memory.charged(LIMITS.allowance(len(data))):
+        value = inert_value(tree, int(tree.roots[0]))
     check_value(value, data)
     class_names(value)
-    find_lowered(value, LIMITS.allowance(len(data)))
+    with memory.charged(LIMITS.allowance(len(data))):
+        find_lowered(value)
 
 
 def read_effects(data: bytes) -> None:
     """Effects of methods. A table that is read is written to the same bytes as one that was built."""
-    table = parse_effects(tree_of(data, EFFECTS), 0, LIMITS.allowance(len(data)))
+    with memory.charged(LIMITS.allowance(len(data))):
+        table = parse_effects(tree_of(data, EFFECTS), 0)
     try:
         built = build_effects(table)
     except ArchiveError as error:
         raise AssertionError("read, and cannot be written") from error
-    again = parse_effects(tree_of(built, EFFECTS), 0, LIMITS.allowance(len(data)))
+    with memory.charged(LIMITS.allowance(len(data))):
+        again = parse_effects(tree_of(built, EFFECTS), 0)
     assert again == table
     assert build_effects(again) == built
 
@@ -146,8 +160,10 @@ def read_effects(data: bytes) -> None:
 def read_plain(data: bytes) -> None:
     """A pickle of Python's own, as it is and with longer texts."""
     view = memoryview(data)
-    plain_value(view, 0, LIMITS.allowance(len(data)))
-    saved = texts_of(view, LIMITS.allowance(len(data)))
+    with memory.charged(LIMITS.allowance(len(data))):
+        plain_value(view, 0)
+    with memory.charged(LIMITS.allowance(len(data))):
+        saved = texts_of(view)
     texts = {text.at: f"{text} and more" for text in saved.texts if not text.obstacle}
     made = with_texts(view, saved, texts)
     try:
@@ -227,7 +243,8 @@ def read_in_windows(data: bytes) -> None:
     beside = [
         Pickle(name, memoryview(one)) for name, one in zip("abc", (NEIGHBOUR, data, NEIGHBOUR), strict=True)
     ]
-    together = read_trees(beside, [True] * 3, LIMITS.allowance(len(data)))
+    with memory.charged(LIMITS.allowance(len(data))):
+        together = read_trees(beside, [True] * 3)
     assert columns(together, 1) == expected, "read otherwise beside other pickles"
 
 
@@ -256,14 +273,14 @@ def _value(tree: Tree, node: int) -> object:
 
 def rebuilt(tree: Tree) -> bytes:
     """The record that is built of what is read, if it is one of source ranges or a call-stack map."""
-    allowance = LIMITS.allowance(tree.tokens.base[1])
-    with suppress(ArchiveError):
-        return bytes(build_source_ranges(parse_source_ranges(tree, allowance), 0))
-    try:
-        table = parse_callstack_map(tree, 0, allowance)
-    except ArchiveError:
-        return b""
-    return bytes(build_callstack_map(table, generation(table)))
+    with memory.charged(LIMITS.allowance(tree.tokens.base[1])):
+        with suppress(ArchiveError):
+            return bytes(build_source_ranges(parse_source_ranges(tree), 0))
+        try:
+            table = parse_callstack_map(tree, 0)
+        except ArchiveError:
+            return b""
+        return bytes(build_callstack_map(table, generation(table)))
 
 
 def look_up_in_blocks(data: bytes) -> None:

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
+from archive.base import memory
 from archive.base.columns import table_of
 from archive.base.errors import ArchiveError, LimitError
-from archive.base.limits import Limits, unbounded
+from archive.base.limits import Limits
 from archive.companion.modelling import COUNTED, modelled, restored
 from archive.formats.exported.origins import KEYS
 from archive.formats.exported.program import Program
@@ -80,7 +81,7 @@ def packed(found: list[Program]) -> tuple[Columns, Pool]:
 @settings(patient, max_examples=examples(40))
 def test_metadata_of_any_programs_comes_back(found: list[Program]) -> None:
     columns, pool = packed(found)
-    again = Metadata(columns, pool.table(), unbounded())
+    again = Metadata(columns, pool.table())
     assert list(again.programs) == [program.name for program in found]
     for program in found:
         for row, site in zip(again.programs[program.name], program.sites.values(), strict=True):
@@ -122,7 +123,7 @@ def test_what_columns_cannot_hold_is_kept_as_it_stands(text: str) -> None:
     key = "from_node" if text.startswith("[") else "stack_trace"
     columns, pool = packed([site({key: text})])
     assert len(columns["kept.site"]) == 1
-    assert Metadata(columns, pool.table(), unbounded()).of(0) == {key: text}
+    assert Metadata(columns, pool.table()).of(0) == {key: text}
 
 
 def test_texts_that_share_rows_cost_what_they_take() -> None:
@@ -136,7 +137,7 @@ def test_texts_that_share_rows_cost_what_they_take() -> None:
     columns["origin.inner"] = columns["origin.next"] = np.arange(rows) - 1
     columns["site.origin"] = np.array([rows - 1])
     with pytest.raises(LimitError, match="metadata"):
-        Metadata(columns, pool.table(), Limits().allowance(1000)).of(0)
+        Metadata(columns, pool.table()).of(0)
 
 
 def test_classes_that_modules_share_cost_what_they_take() -> None:
@@ -147,22 +148,22 @@ def test_classes_that_modules_share_cost_what_they_take() -> None:
     }
     columns["inside.outer"] = np.arange(rows) - 1
     columns["site.inside"] = np.array([rows - 1])
-    with pytest.raises(LimitError, match="metadata"):
-        Metadata(columns, pool.table(), Limits(memory=200_000).allowance(0)).of(0)
+    with pytest.raises(LimitError, match="metadata"), memory.charged(Limits(memory=200_000).allowance(0)):
+        Metadata(columns, pool.table()).of(0)
 
 
 def test_a_string_that_is_no_text_is_told() -> None:
     columns, pool = packed([site({"stack_trace": "no trace"})])
     strings = [b"no \xff" if one == b"no trace" else one for one in pool.strings()]
     with pytest.raises(ArchiveError, match=r"string \d, byte 3: expected UTF-8, found other bytes"):
-        Metadata(columns, table_of(strings), unbounded()).of(0)
+        Metadata(columns, table_of(strings)).of(0)
 
 
 def test_a_text_that_is_missing_is_told() -> None:
     columns, pool = packed([site({"stack_trace": "no trace"})])
     columns |= {name: values[:0] for name, values in columns.items() if name.startswith("kept.")}
     with pytest.raises(ArchiveError, match=r"site\.keys, row 0: expected a text for 'stack_trace'"):
-        Metadata(columns, pool.table(), unbounded()).of(0)
+        Metadata(columns, pool.table()).of(0)
 
 
 @cache
@@ -186,10 +187,9 @@ def test_changed_columns_are_refused_or_give_texts(data: st.DataObject, name: st
         at = data.draw(st.integers(0, len(values) - 1))
         values[at] = data.draw(st.integers(-2, len(values)) | st.integers(-(1 << 63), (1 << 63) - 1))
         columns[column] = data.draw(st.sampled_from([values, values[:at]]))
-    allowance = Limits().allowance(1 << 16)
-    with suppress(ArchiveError):
-        check(columns, len(strings), allowance)
-        metadata = Metadata(columns, strings, allowance)
+    with memory.charged(Limits().allowance(1 << 16)), suppress(ArchiveError):
+        check(columns, len(strings))
+        metadata = Metadata(columns, strings)
         for rows in metadata.programs.values():
             for row in rows:
                 metadata.of(row)

@@ -12,6 +12,7 @@ import pytest
 
 import archive
 from archive import LimitError, Limits
+from archive.base import memory
 from archive.base.columns import table_of
 from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import build_source_ranges
@@ -49,18 +50,20 @@ def test_a_text_is_there_twice_while_it_is_put_together_of_its_lines() -> None:
     table = ranges_of([0], [Range(b"x" * MIB, 0, 1)], RangeLayout.INLINE)
     form = FormBuilder.of(table).form()
     for memory in (MIB // 2, MIB + MIB // 2):
-        with pytest.raises(LimitError):
-            _ = replace(form, allowance=Limits(memory=memory).allowance(0)).range_table
-    enough = replace(form, allowance=Limits(memory=2 * MIB + MIB // 2).allowance(0)).range_table
+        with pytest.raises(LimitError), memory.charged(Limits(memory=memory).allowance(0)):
+            _ = replace(form).range_table
+    with memory.charged(Limits(memory=2 * MIB + MIB // 2).allowance(0)):
+        enough = replace(form).range_table
     assert enough.sources.lengths.tolist() == [MIB]
 
 
 def test_a_text_of_short_lines_costs_64_bytes_a_line_while_it_is_put_together() -> None:
     lines = MIB // 16
     form = FormBuilder.of(ranges_of([0], [Range(b"\n" * lines, 0, 1)], RangeLayout.INLINE)).form()
-    with pytest.raises(LimitError):
-        _ = replace(form, allowance=Limits(memory=64 * lines).allowance(0)).range_table
-    enough = replace(form, allowance=Limits(memory=110 * lines).allowance(0)).range_table
+    with pytest.raises(LimitError), memory.charged(Limits(memory=64 * lines).allowance(0)):
+        _ = replace(form).range_table
+    with memory.charged(Limits(memory=110 * lines).allowance(0)):
+        enough = replace(form).range_table
     assert enough.sources.lengths.tolist() == [lines]
 
 

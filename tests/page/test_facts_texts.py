@@ -9,7 +9,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.base.limits import unbounded
 from archive.base.strings import decoded
 from archive.page.bounding import _relinked, fitted
 from archive.page.document import packed
@@ -31,7 +30,7 @@ TEXTS = st.lists(PIECES, max_size=30).map(b"".join)
 @given(TEXTS)
 @settings(max_examples=examples(500))
 def test_positions_are_those_of_the_shown_text(data: bytes) -> None:
-    shown = Units(data, unbounded())
+    shown = Units(data)
     assert shown.text == decoded(data)
     starts, units = [], 0
     for character in data.decode("utf-8", "surrogateescape"):

@@ -7,7 +7,6 @@ import pickle
 import pytest
 
 from archive import ArchiveError, LimitError
-from archive.base.limits import DEFAULT_LIMITS
 from archive.pickles.machine import plain_value
 from archive.pickles.values import Global, Inert
 
@@ -24,7 +23,7 @@ MADE = {
 @pytest.mark.parametrize("opcode", MADE)
 def test_what_makes_an_object_is_its_class_and_its_arguments(opcode: str) -> None:
     data = MADE[opcode]
-    value, end = plain_value(memoryview(data), 0, DEFAULT_LIMITS.allowance(0))
+    value, end = plain_value(memoryview(data), 0)
     assert isinstance(value, Inert)
     assert (value.what, list(value.arguments), end) == (Global("module", "Thing"), [1], len(data))
 
@@ -54,18 +53,18 @@ def test_values_of_every_protocol_are_themselves(protocol: int, value: object) -
     if protocol < 3 and value is PLAIN[0]:  # bytes are a call there
         value = [one for one in PLAIN[0] if not isinstance(one, bytes)]
     data = pickle.dumps(value, protocol)
-    found, end = plain_value(memoryview(b"x" + data + b"y"), 1, DEFAULT_LIMITS.allowance(0))
+    found, end = plain_value(memoryview(b"x" + data + b"y"), 1)
     assert (described(found), end) == (value, 1 + len(data))
 
 
 @pytest.mark.parametrize("value", [{1, 2}, frozenset({1, 2}), bytearray(b"ab")])
 def test_sets_and_bytes_have_opcodes_of_their_own(value: object) -> None:
     data = pickle.dumps(value, 5)
-    assert described(plain_value(memoryview(data), 0, DEFAULT_LIMITS.allowance(0))[0]) == value
+    assert described(plain_value(memoryview(data), 0)[0]) == value
 
 
 def first(data: bytes) -> object:
-    return plain_value(memoryview(data), 0, DEFAULT_LIMITS.allowance(0))[0]
+    return plain_value(memoryview(data), 0)[0]
 
 
 def test_what_is_given_to_an_object_is_kept_with_it() -> None:

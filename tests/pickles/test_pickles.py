@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base import memory
+from archive.base.limits import Limits
 from archive.pickles import scan as scanning
 from archive.pickles.scan import Pickle, scan
 from archive.pickles.tree import Tree, read_trees
@@ -24,12 +25,10 @@ from tests.support.strategies import OPCODES, PROTO, STOP, patient, program, put
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.base.limits import Allowance
-
 
 def positions(records: Sequence[bytes]) -> list[list[int]]:
     """Where the library sees instructions, by record."""
-    found = scan([Pickle("", memoryview(data)) for data in records], DEFAULT_LIMITS.allowance(0)).tokens
+    found = scan([Pickle("", memoryview(data)) for data in records]).tokens
     return [
         (found.at[found.first[number] : found.first[number + 1]] - found.base[number]).tolist()
         for number in range(len(records))
@@ -164,18 +163,18 @@ def test_what_is_asked_for_is_what_a_tree_takes(
     monkeypatch.setattr(scanning, "LARGE", scanning.LARGE if bits == 32 else 0)
     data = SHAPES[shape].pickle(BYTES // SHAPES[shape].step // pickles)
     records = [Pickle(f"record {number}", memoryview(data)) for number in range(pickles)]
-    allowance = UNBOUNDED.allowance(0)
-    tree, kept, peak = measured(records, allowance)
-    assert tree.children.dtype.itemsize * 8 == bits
-    assert 0.4 * allowance.peak < peak < allowance.peak + MIB // 8
-    assert 0.8 * allowance.taken < kept < allowance.taken + MIB // 32
+    with memory.charged(UNBOUNDED.allowance(0)):
+        tree, kept, peak = measured(records)
+        assert tree.children.dtype.itemsize * 8 == bits
+        assert 0.4 * memory.current().peak < peak < memory.current().peak + MIB // 8
+        assert 0.8 * memory.current().taken < kept < memory.current().taken + MIB // 32
 
 
-def measured(records: list[Pickle], allowance: Allowance) -> tuple[Tree, int, int]:
+def measured(records: list[Pickle]) -> tuple[Tree, int, int]:
     """A tree, the memory that it takes, and the most that reading it took."""
     tracemalloc.start()
     try:
-        tree = read_trees(records, [False] * len(records), allowance)
+        tree = read_trees(records, [False] * len(records))
         return tree, *tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

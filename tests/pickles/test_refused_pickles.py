@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive import ArchiveError, LimitError, Limits
-from archive.base.limits import unbounded
+from archive.base import memory
 from archive.base.strings import decoded
 from archive.pickles import scan
 from archive.pickles.scan import Pickle
@@ -134,9 +134,8 @@ def test_memory_that_is_not_allowed_is_named_with_what_asks_for_it(
 
 def _peak(pickle: bytes) -> int:
     """The most memory that is asked for to read a pickle."""
-    allowance = unbounded()
-    read_trees([Pickle("", memoryview(pickle))], [False], allowance)
-    return allowance.peak
+    read_trees([Pickle("", memoryview(pickle))], [False])
+    return memory.current().peak
 
 
 def _over(pickle: bytes, memory: int) -> LimitError:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from archive.base.errors import ArchiveError
-from archive.base.limits import DEFAULT_LIMITS
 from archive.pickles.machine import plain_value
 from archive.pickles.values import Global, Inert, walked
 
 
 def first(data: bytes) -> object:
-    return plain_value(memoryview(data), 0, DEFAULT_LIMITS.allowance(0))[0]
+    return plain_value(memoryview(data), 0)[0]
 
 
 def test_all_that_a_value_holds_is_walked_outer_values_first() -> None:

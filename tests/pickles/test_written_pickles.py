@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from archive import LimitError, Limits
-from archive.base.limits import unbounded
+from archive.base import memory
 from archive.base.strings import HeldStrings, StringTable
 from archive.pickles.write import (
     CHUNK,
@@ -32,18 +32,17 @@ from tests.support import slow_reader
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.base.limits import Allowance
 
 EMPTY = b"\x80\x02."
 
 
-def writer_of(texts: Sequence[bytes] = (), allowance: Allowance | None = None) -> Writer:
+def writer_of(texts: Sequence[bytes] = ()) -> Writer:
     """A writer that knows some texts by number."""
     lengths = np.array([len(text) for text in texts], np.int64)
     starts = np.cumsum(lengths) - lengths
     buffers = [memoryview(b"".join(texts))]
     strings = StringTable(buffers, [False], np.zeros(len(texts), np.int64), starts, lengths)
-    return Writer(strings, allowance or unbounded())
+    return Writer(strings)
 
 
 # --- the memo
@@ -133,9 +132,8 @@ def test_a_part_may_be_asked_for_again_and_be_empty() -> None:
 
 @pytest.mark.parametrize("size", [1, 300, 100_000])
 def test_what_is_asked_for_is_what_texts_take(size: int) -> None:
-    allowance = unbounded()
     texts = [b"%0*d" % (size, number) for number in range(400_000 // (size + 200))]
-    writer = writer_of(texts, allowance)
+    writer = writer_of(texts)
     tracemalloc.start()
     try:
         for number in range(len(texts)):
@@ -145,30 +143,31 @@ def test_what_is_asked_for_is_what_texts_take(size: int) -> None:
     finally:
         tracemalloc.stop()
     assert len(data) > len(texts) * size
-    assert 0.4 * allowance.peak < peak < allowance.peak
+    assert 0.4 * memory.current().peak < peak < memory.current().peak
 
 
 def test_bytes_written_are_asked_for_once() -> None:
-    allowance = unbounded()
-    writer = writer_of(allowance=allowance)
-    before = allowance.taken
+    writer = writer_of()
+    before = memory.current().taken
     for _ in range(3):
         writer.out.write(bytes(800))
         writer.count()
         writer.count()
-    assert allowance.taken - before == (2_400 + len(EMPTY) - 1) * 9 // 8
+    assert memory.current().taken - before == (2_400 + len(EMPTY) - 1) * 9 // 8
     writer.take(5, 7)
-    assert allowance.taken - before == (2_400 + len(EMPTY) - 1) * 9 // 8 + 35
+    assert memory.current().taken - before == (2_400 + len(EMPTY) - 1) * 9 // 8 + 35
 
 
 def test_a_pickle_that_would_cost_more_than_allowed_is_not_written() -> None:
-    writer = writer_of(allowance=Limits(memory=10_000).allowance(0))
+    with memory.charged(Limits(memory=10_000).allowance(0)):
+        writer = writer_of()
     writer.text(bytes(4_000))
     with pytest.raises(LimitError, match="memory is limited to 10,000") as caught:
         writer.text(bytes(5_001))
     assert "values that are written" in str(caught.value)
     assert writer.out.tell() < 4_100
-    writer = writer_of(allowance=Limits(memory=10_000).allowance(0))
+    with memory.charged(Limits(memory=10_000).allowance(0)):
+        writer = writer_of()
     writer.out.write(bytes(10_000))
     with pytest.raises(LimitError):
         writer.finish()
@@ -176,15 +175,14 @@ def test_a_pickle_that_would_cost_more_than_allowed_is_not_written() -> None:
 
 def test_a_pickle_that_is_received_part_by_part_is_the_same_and_not_held() -> None:
     parts: list[bytes] = []
-    allowance = unbounded()
-    writer = Writer(HeldStrings([]), allowance, parts.append)
-    before = allowance.taken
+    writer = Writer(HeldStrings([]), parts.append)
+    before = memory.current().taken
     for _ in range(5):
         writer.out.write(b"K\0" * (PART // 2))
         writer.count()
     assert len(parts) == 5
     assert (writer.finish(), b"".join(parts)) == (b"", EMPTY[:2] + b"K\0" * 5 * (PART // 2) + EMPTY[2:])
-    assert allowance.peak - before < 3 * PART
+    assert memory.current().peak - before < 3 * PART
 
 
 # --- Integers as PyTorch's ``pushInt`` writes them: the opcode changes where the number no longer fits

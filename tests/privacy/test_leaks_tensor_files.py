@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save as safetensors_of
 
 import archive
+from archive.base import memory
 from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.tensor_files.gguf import places_of_texts as texts_of_gguf
 from archive.privacy.leaks import LeakKind
@@ -82,12 +83,12 @@ def test_keys_values_and_arrays_of_gguf(tmp_path: Path) -> None:
 @settings(max_examples=examples(50), deadline=None)
 def test_all_texts_of_gguf_are_found_as_long_as_they_are(folder: Path, tokens: list[str], value: str) -> None:
     data = memoryview(gguf_of(folder / "texts.gguf", tokens, x_y=value).read_bytes())
-    allowance = DEFAULT_LIMITS.allowance(len(data))
-    texts = [str(data[start:stop], "utf-8") for start, stop, *_ in texts_of_gguf(data, allowance)]
-    assert texts == [
-        *("general.architecture", "llama", "x.y", value),
-        *("tokenizer.ggml.tokens", *tokens, "blk.weight"),
-    ]
+    with memory.charged(DEFAULT_LIMITS.allowance(len(data))):
+        texts = [str(data[start:stop], "utf-8") for start, stop, *_ in texts_of_gguf(data)]
+        assert texts == [
+            *("general.architecture", "llama", "x.y", value),
+            *("tokenizer.ggml.tokens", *tokens, "blk.weight"),
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -158,9 +159,9 @@ def test_names_of_values_and_nodes_are_ids_unless_a_root_is_known(place: bytes) 
 
 def test_elements_are_no_texts_of_onnx() -> None:
     data = memoryview(onnx_bytes.model({"a": np.frombuffer(b"/home/ann/x!", np.float32)}))
-    allowance = DEFAULT_LIMITS.allowance(len(data))
-    texts = [bytes(data[start:stop]) for start, stop, *_ in texts_of_onnx(data, allowance)]
-    assert texts == [b"main", b"a"]
+    with memory.charged(DEFAULT_LIMITS.allowance(len(data))):
+        texts = [bytes(data[start:stop]) for start, stop, *_ in texts_of_onnx(data)]
+        assert texts == [b"main", b"a"]
 
 
 @pytest.mark.torch

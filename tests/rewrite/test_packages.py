@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.base.limits import DEFAULT_LIMITS
 from archive.check.verify import verify
 from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
@@ -188,7 +187,7 @@ def test_a_file_of_its_own_with_the_name_of_a_debug_record_is_refused(tmp_path: 
 
 
 def test_in_one_without_torchscript_only_python_and_what_pytorch_names_have_kinds() -> None:
-    with opened_zip(Mapped(PYTHON), DEFAULT_LIMITS.allowance(0)) as container:
+    with opened_zip(Mapped(PYTHON)) as container:
         members = [
             *map(member_from, container.records.values()),
             new_member("code/train.py", b"import net\n"),

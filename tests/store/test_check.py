@@ -9,7 +9,6 @@ import pytest
 
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError
-from archive.base.limits import unbounded
 from archive.companion import codecs
 from archive.companion.parse import parse_companion
 from archive.store.store import Store
@@ -59,9 +58,7 @@ def test_a_compressor_that_has_changed_is_told_and_loses_no_fact(
     for number in range(4):
         data, entry = store.companion(id_of(number)), store.one(id_of(number))
         assert (digest_of(data).hex() == entry.digest) == (entry.archive_id == alone)
-        one, other = (
-            parse_companion(memoryview(one), unbounded()) for one in (data, kin(number, packed=True))
-        )
+        one, other = (parse_companion(memoryview(one)) for one in (data, kin(number, packed=True)))
         assert one.strings.copies() == other.strings.copies()
         assert {name: values.tolist() for name, values in one.columns.items()} == {
             name: values.tolist() for name, values in other.columns.items()

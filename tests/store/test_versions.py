@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from archive.base.limits import unbounded
 from archive.companion.parse import parse_companion
 from archive.store.kept import read_header
 from archive.store.store import Store
@@ -46,7 +45,7 @@ def assert_whole(store: Store) -> None:
     for archive_id, name in LINES.items():
         given = store.given(archive_id)
         assert given.is_exact
-        contents, facts = parse_companion(memoryview(given.data), unbounded()), facts_of(FIXTURES / name)
+        contents, facts = parse_companion(memoryview(given.data)), facts_of(FIXTURES / name)
         for column, values in facts.columns.items():
             assert contents.columns[column].tolist() == values.tolist()
         assert store.opened(archive_id).line_digests

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
+from archive.base import memory
 from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.gate import MODULE_NAMES, SETTING_NAMES, is_special
@@ -88,8 +89,8 @@ COUNTING = EffectTable(
 
 
 def read(data: bytes, limits: Limits = DEFAULT_LIMITS) -> EffectTable:
-    allowance = limits.allowance(len(data))
-    return parse_effects(read_trees([Pickle(EFFECTS, memoryview(data))], [False], allowance), 0, allowance)
+    with memory.charged(limits.allowance(len(data))):
+        return parse_effects(read_trees([Pickle(EFFECTS, memoryview(data))], [False]), 0)
 
 
 def packed(value: object) -> bytes:

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import archive
+from archive.base import memory
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionLayout
@@ -138,7 +139,8 @@ def plain_facts(facts: Contents) -> Plain:
 
 
 def parsed(data: bytes, limits: archive.Limits = DEFAULT_LIMITS) -> Contents:
-    return parse_companion(memoryview(data), limits.allowance(len(data)))
+    with memory.charged(limits.allowance(len(data))):
+        return parse_companion(memoryview(data))
 
 
 def rezipped(source: Path | bytes, compression: int) -> bytes:

@@ -11,7 +11,6 @@ from unittest import mock
 import numpy as np
 from construct import VarInt, ZigZag
 
-from archive.base.limits import DEFAULT_LIMITS
 from archive.companion import choosing, packed
 from archive.companion.codecs import Codec
 from archive.companion.encodings import TRANSFORM, Transform
@@ -48,13 +47,13 @@ HEADER_BYTES = HEADER.size
 
 def sections(data: bytes) -> Sections:
     """The lines of a companion's directory, and the bytes of each."""
-    directory = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(0))
+    directory = read_directory(memoryview(data))
     return [(line, data[slice(*directory.places[number])]) for number, line in directory.sections.items()]
 
 
 def rewritten(data: bytes, listed: Sections, *, honest_sizes: bool = True) -> bytes:
     """The companion with other sections; sizes and all checksums are put right."""
-    directory = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(0))
+    directory = read_directory(memoryview(data))
     if honest_sizes:
         listed = [(line._replace(stored=len(part)), part) for line, part in listed]
     listed = [(line._replace(checksum=zlib.crc32(part)), part) for line, part in listed]
@@ -76,7 +75,7 @@ def _before(listed: Sections, archive_id: bytes) -> bytes:
 
 def directory_end(data: bytes) -> int:
     """Where the directory of a companion ends."""
-    directory = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(0))
+    directory = read_directory(memoryview(data))
     if directory.layout is CompanionLayout.PACKED:
         return min(start for start, _ in directory.places.values())
     size: int = HEADER_BYTES + MAPPED_LINE.size * len(directory.sections)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import table_over
-from archive.base.limits import unbounded
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionLayout
 from archive.companion.parse import parse_companion
@@ -52,7 +51,7 @@ def kin(
         **contents.columns,
         "file.prefix": np.array([LEAST_PREFIX + number if prefix is None else prefix]),
     }
-    form = NormalForm(columns, table, unbounded())
+    form = NormalForm(columns, table)
     made = replace(contents, archive_id=number.to_bytes(16, "big"), form=form)
     return build_companion(made, CompanionLayout.PACKED if packed else CompanionLayout.MAPPED)
 
@@ -60,4 +59,4 @@ def kin(
 @cache
 def _of_family(family: int) -> Contents:
     data = (FIXTURES / "frozen" / "v2" / "split" / f"{FAMILIES[family]}.ptdbg").read_bytes()
-    return parse_companion(memoryview(data), unbounded())
+    return parse_companion(memoryview(data))

@@ -10,6 +10,7 @@ import pytest
 
 import archive
 from archive import ArchiveError
+from archive.base import memory
 from archive.base.limits import DEFAULT_LIMITS
 from archive.container.write import new_member, write_archive
 from archive.debuginfo.model import Generation
@@ -99,7 +100,8 @@ RANGES = "code/m.py.debug_pkl"
 
 def tree_of(*records: bytes, limits: Limits = DEFAULT_LIMITS) -> Tree:
     pickles = [Pickle(f"record {number}", memoryview(data)) for number, data in enumerate(records)]
-    return read_trees(pickles, [False] * len(pickles), limits.allowance(sum(map(len, records))))
+    with memory.charged(limits.allowance(sum(map(len, records)))):
+        return read_trees(pickles, [False] * len(pickles))
 
 
 def refused(data: bytes, limits: Limits = DEFAULT_LIMITS) -> ArchiveError:
@@ -113,19 +115,19 @@ def refused(data: bytes, limits: Limits = DEFAULT_LIMITS) -> ArchiveError:
 
 def read(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> object:
     """All facts of a record, whose kind its name tells, in plain Python values."""
-    allowance = limits.allowance(len(data))
-    tree = read_trees([Pickle(name, memoryview(data))], [False], allowance)
-    if name.endswith(".debug_pkl"):
-        return plain_ranges(parse_source_ranges(tree, allowance), 0)
-    if name == "callstack_debug_map.pkl":
-        return plain_handles(parse_callstack_map(tree, 0, allowance))
-    if name == "mobile_debug_handles.pkl":
-        return plain_methods(parse_methods(tree, 0, Generation.METHOD_HANDLES, allowance), texts=False)
-    if name == "mobile_debug.pkl":
-        return plain_methods(parse_methods(tree, 0, Generation.MODULE_PATHS, allowance), texts=True)
-    if name == "bytecode.pkl":
-        return parse_bytecode(tree, 0, allowance)
-    return find_lowered(inert_value(tree, int(tree.roots[0]), allowance), allowance)
+    with memory.charged(limits.allowance(len(data))):
+        tree = read_trees([Pickle(name, memoryview(data))], [False])
+        if name.endswith(".debug_pkl"):
+            return plain_ranges(parse_source_ranges(tree), 0)
+        if name == "callstack_debug_map.pkl":
+            return plain_handles(parse_callstack_map(tree, 0))
+        if name == "mobile_debug_handles.pkl":
+            return plain_methods(parse_methods(tree, 0, Generation.METHOD_HANDLES), texts=False)
+        if name == "mobile_debug.pkl":
+            return plain_methods(parse_methods(tree, 0, Generation.MODULE_PATHS), texts=True)
+        if name == "bytecode.pkl":
+            return parse_bytecode(tree, 0)
+        return find_lowered(inert_value(tree, int(tree.roots[0])))
 
 
 CONSTANTS = new_member("constants.pkl", b"\x80\x02).")

@@ -22,7 +22,6 @@ import zstandard
 
 import archive
 from archive.base.json_text import read_json
-from archive.base.limits import unbounded
 from archive.formats.exported.program import Program, without_metadata
 from archive.formats.record_kinds import is_program
 from archive.normalform.pool import Pool
@@ -119,7 +118,7 @@ def models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 def packed(record: memoryview) -> bytes:
     """A program's record without metadata, which is packed."""
-    tree = read_json(record, unbounded())
+    tree = read_json(record)
     packer = ProgramPacker(Pool())
     packer.add(Program.of("model", tree))
     packer.columns()

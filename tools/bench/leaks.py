@@ -23,7 +23,6 @@ import numpy as np
 import torch
 
 import archive
-from archive.base.limits import unbounded
 from archive.container.container import Container
 from archive.container.write import new_member, write_archive
 from archive.privacy.redact.proof import prove
@@ -133,9 +132,9 @@ def proof(folder: Path) -> Iterator[Table | Aim]:
     rows = []
     for removed in (few, many):
         with Container.open(path) as opened:
-            count = sum(prove(opened, removed, unbounded()).sought.values())
+            count = sum(prove(opened, removed).sought.values())
             ours, peer = in_turn(
-                partial(prove, opened, removed, unbounded()),
+                partial(prove, opened, removed),
                 lambda: hashlib.sha256(path.read_bytes()).digest(),
                 rounds=ROUNDS,
                 warm=0,

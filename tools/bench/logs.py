@@ -12,7 +12,6 @@ import numpy as np
 import archive
 from archive.app.explaining import explainer_of
 from archive.app.sources import models_in
-from archive.base.limits import unbounded
 from archive.companion.build import build_companion
 from archive.companion.parse import parse_companion
 from archive.failures.explainer import LogExplainer
@@ -54,7 +53,7 @@ def fleet(folder: Path, count: int, *, edited: bool = False) -> list[Path]:
         edited: whether the sources of each begin at other lines, too.
     """
     paths = sorted(FLEET.glob("*.ptdbg"))
-    known = [parse_companion(memoryview(path.read_bytes()), unbounded()) for path in paths]
+    known = [parse_companion(memoryview(path.read_bytes())) for path in paths]
     folder.mkdir(parents=True, exist_ok=True)
     made = []
     for number in range(count):

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 import torch
 
 import archive
-from archive.base.limits import unbounded
 from archive.formats.callstack_map import build_callstack_map, generation, parse_callstack_map
 from archive.formats.record_kinds import CALLSTACK_MAP
 from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
@@ -50,7 +49,6 @@ try:
 except RuntimeError as error:
     print(error)
 """
-UNBOUNDED = unbounded()
 
 
 class Long(torch.nn.Module):
@@ -87,12 +85,12 @@ class Inert(pickle.Unpickler):
 
 def read_ranges(pickles: list[Pickle]) -> RangeTable:
     """A record of source ranges as columns."""
-    return parse_source_ranges(read_trees(pickles, [False], UNBOUNDED), UNBOUNDED)
+    return parse_source_ranges(read_trees(pickles, [False]))
 
 
 def read_handles(pickles: list[Pickle]) -> HandleTable:
     """A call-stack map as columns."""
-    return parse_callstack_map(read_trees(pickles, [False], UNBOUNDED), 0, UNBOUNDED)
+    return parse_callstack_map(read_trees(pickles, [False]), 0)
 
 
 def decoding(
@@ -103,7 +101,7 @@ def decoding(
     raw = bytes(data)
     peer, decode, columns = in_turn(
         lambda: Inert(io.BytesIO(raw)).load(),
-        lambda: scan(pickles, UNBOUNDED),
+        lambda: scan(pickles),
         lambda: parse(pickles),
         rounds=2,
     )

@@ -18,7 +18,6 @@ import numpy as np
 import zstandard
 
 import archive
-from archive.base.limits import unbounded
 from archive.companion.build import build_companion
 from archive.companion.contents import Contents
 from archive.companion.layout import CompanionLayout
@@ -73,7 +72,6 @@ before = peak()
 look(sys.argv[3], sys.argv[4])
 print(peak() - before)
 """
-UNBOUNDED = unbounded()
 
 
 def debug_records(opened: Archive) -> list[bytes]:
@@ -220,7 +218,7 @@ def growth(folder: Path) -> Iterator[Row | Aim]:
             encode = best(lambda: build_companion(encoded(opened)), rounds)
             facts = collect(opened)
         packed, mapped = build_companion(facts), build_companion(facts, CompanionLayout.MAPPED)
-        decode = best(lambda: parse_companion(memoryview(packed), UNBOUNDED), rounds)  # noqa: B023
+        decode = best(lambda: parse_companion(memoryview(packed)), rounds)  # noqa: B023
         with tempfile.NamedTemporaryFile(suffix=".ptdbg") as file:
             file.write(mapped)
             file.flush()
@@ -249,7 +247,7 @@ def handles(folder: Path) -> Iterator[Row | Aim]:
         facts = tiled(once, times)
         count = len(facts.columns["handle.handle"])
         chosen = np.random.default_rng(0).integers(0, count, MANY) + int(facts.columns["handle.handle"][0])
-        companion = Companion(Mapped(build_companion(facts, CompanionLayout.MAPPED)), UNBOUNDED)
+        companion = Companion(Mapped(build_companion(facts, CompanionLayout.MAPPED)))
         known = companion.opened.lookup
         listed = chosen.tolist()
         one = best(lambda: [known.range_of(known.tag_of(handle)) for handle in listed], 3) / MANY  # noqa: B023

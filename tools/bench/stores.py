@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
 
-from archive.base.limits import DEFAULT_LIMITS, unbounded
+from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionLayout
 from archive.companion.parse import parse_companion
@@ -84,7 +84,7 @@ def measured(companions: Sequence[MadeCompanion]) -> Sizes:
                 made.append(companion.companion)
         kept = [entry.kept_size for entry in store.entries()]
     mapped = [build_companion(parsed(one), CompanionLayout.MAPPED) for one in made]
-    plain = [plain_of(memoryview(one), recipe_of(memoryview(one), unbounded()), unbounded()) for one in made]
+    plain = [plain_of(memoryview(one), recipe_of(memoryview(one))) for one in made]
     return Sizes(
         len(made),
         sum(map(len, made)),
@@ -98,7 +98,7 @@ def measured(companions: Sequence[MadeCompanion]) -> Sizes:
 
 def parsed(companion: bytes) -> Contents:
     """The contents of a companion."""
-    return parse_companion(memoryview(companion), unbounded())
+    return parse_companion(memoryview(companion))
 
 
 def in_blocks(size: int) -> int:

@@ -51,7 +51,6 @@ from archive.reader.loading.checks import version_problem
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from archive.base.limits import Allowance
     from archive.reader.records import ReadableRecord
 
     Records = Mapping[str, ReadableRecord]
@@ -280,11 +279,10 @@ class CompiledCheck:
         objects: the shared objects that ``faults`` looked into.
     """
 
-    def __init__(self, model: str, names: list[str], records: Records, allowance: Allowance) -> None:
+    def __init__(self, model: str, names: list[str], records: Records) -> None:
         self._model = model
         self._names = names
         self._records = records
-        self._allowance = allowance
         self.objects = 0
 
     def faults(self) -> list[Diagnostic]:
@@ -293,7 +291,7 @@ class CompiledCheck:
         machines = set()
         for name in filter(self._records.__contains__, self._ending(METADATA)):
             try:
-                metadata = read_json(self._records[name].view(), self._allowance)
+                metadata = read_json(self._records[name].view())
             except ArchiveError as error:
                 raise error.within(record=name) from error.__cause__
             faults += _metadata_faults(name, metadata)

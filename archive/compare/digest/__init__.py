@@ -26,6 +26,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Literal
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
@@ -193,7 +194,7 @@ def digest(source: Source, *, of: Of = "model", prefix: str = "", limits: Limits
         value = hashlib.sha256(mapped.data).hexdigest()
         mapped.close()
         return Digest(of, value, {})
-    with opened(mapped, limits.allowance(mapped.weight), OPENED_KINDS) as archive:
+    with memory.charged(limits.allowance(mapped.weight)), opened(mapped, OPENED_KINDS) as archive:
         _check_model(archive)
         if archive.recognised.kind in TENSOR_KINDS:
             problem = (

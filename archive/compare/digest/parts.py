@@ -33,6 +33,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, in_file, shown
 from archive.base.json_text import read_json
 from archive.compare.digest.names import Definitions, escaped_name
@@ -75,7 +76,6 @@ from archive.reader.records import INSIDE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from archive.base.limits import Allowance
     from archive.container.record import Record
     from archive.reader.archive import Archive
 
@@ -90,7 +90,7 @@ NO_MODULE = re.compile(r"(?:.*:)?CONSTANTS\.c\d+|bytecode:.*", re.DOTALL)
 """Tensors that are constants of code."""
 
 
-def module_digests(tensors: Mapping[str, bytes], allowance: Allowance) -> Iterator[tuple[str, bytes]]:
+def module_digests(tensors: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
     """The digest of each module.
 
     Args:
@@ -103,7 +103,7 @@ def module_digests(tensors: Mapping[str, bytes], allowance: Allowance) -> Iterat
         for end in _ends(name):
             path = name[:end]
             if path not in hashes:
-                allowance.take(MODULE_BYTES + end, "modules")
+                memory.take(MODULE_BYTES + end, "modules")
                 hashes[path] = hashlib.sha256()
             line = f"{tensors[name].hex()}  {escaped_name(name[end + 1 :])}\n"
             hashes[path].update(line.encode())
@@ -168,7 +168,7 @@ class _ModelParts:
         pickles = [
             name for name in self._records if self._kind_of(name) in PICKLED_KINDS and name.endswith(".pkl")
         ]
-        self._archive.allowance.take(TOKEN_BYTES * sum(map(len, texts.values())), "names in code")
+        memory.take(TOKEN_BYTES * sum(map(len, texts.values())), "names in code")
         values = {name: shared_value(self._archive, name) for name in sorted(pickles)}
         definitions = Definitions(texts)
         definitions.number(name for value in values.values() for name in _classes(value))
@@ -182,7 +182,7 @@ class _ModelParts:
                 yield from self._bytecode(value, definitions)
             else:
                 lowered = any(map(is_lowered, _classes(value)))
-                text = partial(without_handles, allowance=self._archive.allowance) if lowered else str
+                text = partial(without_handles) if lowered else str
                 written = self._written(name, definitions, text)
                 yield f"values/{name}", sha256_of(written.written(value))
         version = version_of_operators(self._archive)
@@ -207,15 +207,13 @@ class _ModelParts:
         from archive.formats.effects.record import build_effects  # noqa: PLC0415 (the same)
 
         self._done.add(EFFECTS)
-        self._archive.allowance.take(COPIES * self._records[EFFECTS].size, "effects")
+        memory.take(COPIES * self._records[EFFECTS].size, "effects")
         yield f"effects/{EFFECTS}", sha256_of(build_effects(without_places(table)))
 
     def _written(self, name: str, definitions: Definitions, text: Callable[[str], str] = str) -> ValueBytes:
         place = partial(self._archive.tensors.place, name)
         folder = storages_of(name)
-        return ValueBytes(
-            self._contents, self._archive.allowance, place, text, definitions.named, folder=folder
-        )
+        return ValueBytes(self._contents, place, text, definitions.named, folder=folder)
 
     def _bytecode(self, value: object, definitions: Definitions) -> Iterator[tuple[str, bytes]]:
         items = value if isinstance(value, tuple) else (value,)
@@ -240,9 +238,9 @@ class _ModelParts:
     def _pickle(self, name: str, before: str, after: str) -> Iterator[tuple[str, bytes]]:
         """The value of what Python pickled, whose storages have names around their keys."""
         self._done.add(name)
-        with self._archive.allowance.part() as part, in_file(self._archive.file, name):
-            value = unpickled(self._archive.container, part, name)
-            written = ValueBytes(self._contents, part, lambda key: f"{before}{key}{after}", script=False)
+        with memory.part(), in_file(self._archive.file, name):
+            value = unpickled(self._archive.container, name)
+            written = ValueBytes(self._contents, lambda key: f"{before}{key}{after}", script=False)
             yield f"values/{name}", sha256_of(written.written(value))
 
     # Exported programs
@@ -250,8 +248,8 @@ class _ModelParts:
     def _programs(self) -> Iterator[tuple[str, bytes]]:
         for name, record in self._archive.programs.records.items():
             self._done.add(record)
-            with self._archive.allowance.part() as part, in_file(self._archive.file, record):
-                tree = read_json(self._records[record].view(), part)
+            with memory.part(), in_file(self._archive.file, record):
+                tree = read_json(self._records[record].view())
                 for _, node, *_ in nodes(graph_of(tree)):
                     node["metadata"] = {}
                 strip_unkept(tree)
@@ -262,9 +260,9 @@ class _ModelParts:
         for name in filter(TABLE.fullmatch, self._records):
             self._done.add(name)
             # what the table says of tensors besides them, and the objects that it names
-            with self._archive.allowance.part() as part, in_file(self._archive.file, name):
+            with memory.part(), in_file(self._archive.file, name):
                 facts = {}
-                for tensor, payload in read_table(self._records[name].view(), part)["config"].items():
+                for tensor, payload in read_table(self._records[name].view())["config"].items():
                     layout = (payload.get("tensor_meta") or {}).get("layout")
                     facts[tensor] = [payload.get("is_param"), payload.get("use_pickle"), layout]
                     if payload.get("use_pickle"):
@@ -289,7 +287,7 @@ class _ModelParts:
             if not self._is_loaded_by_object(tensor.record)
         }
         yield from ((f"tensor/{name}", digest) for name, digest in digests.items())
-        for path, digest in module_digests(digests, self._archive.allowance):
+        for path, digest in module_digests(digests):
             yield f"module/{path}", digest
         for record, names in tensors.storages.items():
             if self._is_loaded_by_object(record):
@@ -314,7 +312,7 @@ class _ModelParts:
                 continue
             record = self._records[name]
             if kind in SOURCE_KINDS:
-                self._archive.allowance.take(COPIES * record.size, "a compiled model")
+                memory.take(COPIES * record.size, "a compiled model")
                 yield f"record/{name}", sha256_of(sourceless(record.view(), kind))
                 weights = weights_in(record.view(), kind)
                 if weights:

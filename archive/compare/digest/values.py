@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, in_file
 from archive.compare.sameness import properties_of
@@ -27,7 +28,6 @@ from archive.pickles.values import Global, Inert, bytes_of, set_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from archive.base.limits import Allowance
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.tensors import Tensors
 
@@ -45,7 +45,6 @@ class ValueBytes:
 
     Args:
         contents: the digests of tensors.
-        allowance: the memory that the bytes may take.
         place: gives the record of a storage by its key.
         text: what stands for a text.
         name: what stands for the name of a class.
@@ -56,7 +55,6 @@ class ValueBytes:
     def __init__(
         self,
         contents: TensorDigests,
-        allowance: Allowance,
         place: Callable[[str], str],
         text: Callable[[str], str] = str,
         name: Callable[[str], str] = str,
@@ -64,7 +62,7 @@ class ValueBytes:
         folder: str = DATA_FOLDER,
         script: bool = True,
     ) -> None:
-        self._contents, self._allowance = contents, allowance
+        self._contents = contents
         self._place, self._text, self._name = place, text, name
         self._folder, self._script = folder, script
         self._numbers: dict[int, int] = {}
@@ -76,7 +74,7 @@ class ValueBytes:
         stack: Work = [value]
         while stack:
             head, parts = self._taken(stack.pop())
-            self._allowance.take(VALUE_BYTES + len(head), "values")
+            memory.take(VALUE_BYTES + len(head), "values")
             pieces.append(head)
             stack += reversed(parts)
         return b"".join(pieces)
@@ -127,7 +125,7 @@ class ValueBytes:
             plain = self._plain(bytes_of(element))
             if plain is None:
                 return None
-            self._allowance.take(VALUE_BYTES + len(plain), "values")
+            memory.take(VALUE_BYTES + len(plain), "values")
             encoded.append(plain)
         return _numbered(_sized(b"E", kind.encode()), len(encoded)) + b"".join(sorted(encoded))
 

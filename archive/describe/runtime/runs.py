@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.formats.etdump import (
     CALLS,
@@ -113,10 +114,10 @@ def read_etdump(source: Source, limits: Limits) -> Dump:
     with closing(Mapped(source)) as mapped, in_file(mapped.name):
         if not is_dump(mapped.data):
             raise ArchiveError(expected="an ETDump", found=recognise(mapped.data, limits=limits).what)
-        allowance = limits.allowance(mapped.weight)
-        blocks = parse_etdump(mapped.data, allowance)
-        allowance.take(BYTES_AN_OPERATION * sum(len(block.events) for block in blocks), "events")
-        return Dump(mapped.name, len(mapped.data), blocks, [*map(run_of, blocks)])
+        with memory.charged(limits.allowance(mapped.weight)):
+            blocks = parse_etdump(mapped.data)
+            memory.take(BYTES_AN_OPERATION * sum(len(block.events) for block in blocks), "events")
+            return Dump(mapped.name, len(mapped.data), blocks, [*map(run_of, blocks)])
 
 
 def run_of(block: DumpBlock) -> Run:

@@ -58,6 +58,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
@@ -101,19 +102,19 @@ def sizes(
     if isinstance(source, Archive):
         return _account(source, inside=inside, weights=weights)
     mapped = by_ranges(source)
-    with _opened(mapped, limits.allowance(mapped.weight)) as archive:
+    with memory.charged(limits.allowance(mapped.weight)), _opened(mapped) as archive:
         return _account(archive, inside=inside, weights=weights)
 
 
-def _opened(mapped: Mapped | Fetched, allowance: Allowance) -> Archive:
+def _opened(mapped: Mapped | Fetched) -> Archive:
     """Open a companion or any zip. An embedded companion is a record like any other here."""
     if is_companion(mapped.data):
         from archive.reader.companion import Companion  # noqa: PLC0415 (most files aren't companions)
 
-        return Archive(None, companion=Companion(mapped.whole(), allowance))
-    if not has_end(mapped.data) and head_kind(mapped, allowance) in TENSOR_KINDS:
-        return opened(mapped, allowance, TENSOR_KINDS)
-    return Archive(opened_zip(mapped, allowance))
+        return Archive(None, companion=Companion(mapped.whole()))
+    if not has_end(mapped.data) and head_kind(mapped) in TENSOR_KINDS:
+        return opened(mapped, TENSOR_KINDS)
+    return Archive(opened_zip(mapped))
 
 
 def _account(opened: Archive, *, inside: bool, weights: bool) -> Account:

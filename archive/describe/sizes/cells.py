@@ -76,7 +76,7 @@ def debug_contents(archive: Archive) -> RecordCells:
 
     def range_cells(names: Sequence[str]) -> RecordCells:
         tree = archive.tree(names)
-        return _cells(tree, range_stretches(tree, parse_source_ranges(tree, archive.allowance)))
+        return _cells(tree, range_stretches(tree, parse_source_ranges(tree)))
 
     def plain_cells(names: Sequence[str]) -> RecordCells:
         tree = archive.tree(names)

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
 from archive.describe.sizes.account import Part
@@ -53,8 +54,8 @@ def _cells(archive: Archive, name: str, record: str) -> list[Cell]:
     labels = _NodeLabels(name)
     sums: Counter[Cell] = Counter()
     try:
-        with archive.allowance.part() as part:
-            _add(sums, node_bytes(archive.records[record].view(), part), labels, None)
+        with memory.part():
+            _add(sums, node_bytes(archive.records[record].view()), labels, None)
     except ArchiveError:
         return [Cell(Part.UNREADABLE, None, size)]
     rest = Cell(None, None, size - sums.total())
@@ -128,8 +129,8 @@ def tensor_modules(archive: Archive) -> dict[str, str]:
 def _tensors(archive: Archive, record: str) -> Iterator[tuple[str, str]]:
     """The names of tensors in a table of tensors, and those of their records; none where it is broken."""
     try:
-        with archive.allowance.part() as part:
-            table: Any = read_json(archive.records[record].view(), part)
+        with memory.part():
+            table: Any = read_json(archive.records[record].view())
     except ArchiveError:
         return
     config = table.get("config") if isinstance(table, dict) else None

@@ -54,7 +54,7 @@ def structure(container: Container) -> Iterator[tuple[str | None, Part, int]]:
     end = read_end(data)
     records = iter(container.records.values())
     used = 0
-    for _, header, path, extra in central_headers(data, end, container.allowance):
+    for _, header, path, extra in central_headers(data, end):
         if path.endswith(b"/"):
             *_, start = widened(
                 (header.uncompressed_size, header.compressed_size, header.header_offset), extra
@@ -217,7 +217,7 @@ def companion_pieces(companion: Companion) -> Iterator[Piece]:
     data, directory = companion.data, companion.opened.directory
     used = 0
     for number, (start, end) in directory.places.items():
-        parts = section_parts(data, directory, number, companion.allowance)
+        parts = section_parts(data, directory, number)
         shares = apportioned(end - start, [weight for _, weight, _ in parts])
         for (name, _, inflated), stored in zip(parts, shares, strict=True):
             yield Piece(name.partition(".")[0], name, None, None, None, stored, inflated)

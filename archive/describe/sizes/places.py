@@ -11,14 +11,13 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.json_text import json_cost, json_errors
 from archive.formats.exported.program import MAX_SCOPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from archive.base.limits import Allowance
 
     Read = Callable[[int], tuple[Any, int]]
     """Reads the value that begins at a byte; gives it, and the byte after it."""
@@ -61,14 +60,13 @@ class NodeBytes(NamedTuple):
         return self.size - sum(piece.size for piece in self.metadata) - sum(node.size for node in self.inner)
 
 
-def node_bytes(data: memoryview, allowance: Allowance) -> Sequence[NodeBytes]:
+def node_bytes(data: memoryview) -> Sequence[NodeBytes]:
     """The nodes of a program's own graph, which hold those of the graphs inside.
 
     Args:
         data: the record. Where an object has a key twice, the last one counts, as for ``json``.
-        allowance: the memory that it may take.
     """
-    allowance.take(json_cost(data), "JSON values")
+    memory.take(json_cost(data), "JSON values")
     with json_errors("byte"):
         is_ascii = len(str(data, "utf-8")) == len(data)
         return _Scan(str(data, "latin-1"), is_ascii=is_ascii).program()

@@ -30,13 +30,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base import memory
 from archive.base.strings import decoded
 from archive.debuginfo.frames import FRAME_IN_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.limits import Allowance
 
 CALLS = re.compile(rb"^(?:[ \t]*(?:// |\w+\()|\}).*", re.MULTILINE)
 """Lines that may matter to calls: comments, calls, ends of functions."""
@@ -86,8 +86,8 @@ class CppCode:
         profiled: the kernel, or the C function of an operator, by the name that PyTorch's profiler shows.
     """
 
-    def __init__(self, data: memoryview, allowance: Allowance) -> None:
-        allowance.take(BYTES_A_BYTE * len(data), "lines of C++ code")
+    def __init__(self, data: memoryview) -> None:
+        memory.take(BYTES_A_BYTE * len(data), "lines of C++ code")
         self.calls: dict[int, CheckedCall] = {}
         self.called: dict[str, int] = {}
         self.functions: dict[str, tuple[int, int]] = {}

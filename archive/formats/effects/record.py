@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, shown
-from archive.base.limits import DEFAULT_LIMITS, Allowance, unbounded
+from archive.base.limits import DEFAULT_LIMITS
 from archive.base.strings import StringTable
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.rows import TEXT_BYTES, EffectRows, FactRow, place_of
@@ -26,7 +27,7 @@ ROW_BYTES = 300
 """Bytes of memory that a row takes as Python objects: the row itself, its fact, and the two to compare."""
 
 
-def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
+def parse_effects(tree: Tree, pickle: int) -> EffectTable:
     """The effects of one record."""
     root = int(tree.roots[pickle])
     first = first_item(tree, root)
@@ -38,11 +39,11 @@ def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
             expected=str(VERSION),
             found=shown(int(tree.value[first])),
         )
-    columns = parse(EFFECTS_SCHEMA, tree, np.array([pickle]), allowance)
+    columns = parse(EFFECTS_SCHEMA, tree, np.array([pickle]))
     try:
-        allowance.take(ROW_BYTES * _row_count(columns), "rows of effects")
-        rows = _RowReader(tree, columns, allowance).rows()
-        table = rows.facts(allowance)
+        memory.take(ROW_BYTES * _row_count(columns), "rows of effects")
+        rows = _RowReader(tree, columns).rows()
+        table = rows.facts()
         check_table(table)
         _check_order(EffectRows.of(table), rows)
     except ArchiveError as error:
@@ -60,10 +61,9 @@ def _row_count(columns: object) -> int:
 class _RowReader:
     """Columns -> rows."""
 
-    def __init__(self, tree: Tree, columns: dict[str, Any], allowance: Allowance) -> None:
+    def __init__(self, tree: Tree, columns: dict[str, Any]) -> None:
         self._texts = tree.strings
         self._columns = columns
-        self._allowance = allowance
         self._words: dict[int, str] = {}
 
     def rows(self) -> EffectRows:
@@ -104,7 +104,7 @@ class _RowReader:
         return [self._words[text] for text in numbers]
 
     def _text(self, text: int, place: str) -> str:
-        self._allowance.take(TEXT_BYTES * int(self._texts.length[text]), "texts of effects", place=place)
+        memory.take(TEXT_BYTES * int(self._texts.length[text]), "texts of effects", place=place)
         data = bytes(self._texts.data(text))
         try:
             return data.decode("utf-8", "surrogatepass")
@@ -130,13 +130,14 @@ def build_effects(table: EffectTable) -> bytes:
     try:
         check_table(table)
         rows = EffectRows.of(table)
-        rows.check_weights(DEFAULT_LIMITS.allowance(0))
+        with memory.charged(DEFAULT_LIMITS.allowance(0)):
+            rows.check_weights()
         columns, texts = _columns(rows)
     except ArchiveError as error:
         raise error.within(record=EFFECTS) from None
     except RecursionError:
         raise ArchiveError("values too deep inside one another", record=EFFECTS) from None
-    return build(EFFECTS_SCHEMA, columns, texts, unbounded())
+    return build(EFFECTS_SCHEMA, columns, texts)
 
 
 def _columns(rows: EffectRows) -> tuple[dict[str, Any], StringTable]:

@@ -14,6 +14,7 @@ from dataclasses import field, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.quick_dataclass import dataclass
 from archive.formats.effects.model import (
@@ -49,7 +50,6 @@ from archive.formats.schema.pickled import Sequence, Tuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from archive.base.limits import Allowance
     from archive.formats.effects.model import Literal, Source, Value
     from archive.formats.schema.pickled import Schema
 
@@ -181,12 +181,12 @@ class EffectRows:
 
     # --- rows -> facts
 
-    def facts(self, allowance: Allowance) -> EffectTable:
+    def facts(self) -> EffectTable:
         """The table of these rows; a row that several others share becomes one object."""
         for table, rows in self.tables.items():
             for number in range(len(rows)):
                 self._check_row(table, number)
-        self.check_weights(allowance)
+        self.check_weights()
         made: dict[str, list[Any]] = {STRING.table: self.strings}
         for table, rows in self.tables.items():
             made[table] = []
@@ -195,7 +195,7 @@ class EffectRows:
                 parts = [_fact(made, refers, value) for refers, value in pairs if refers is not None]
                 fact = KINDS[table][row.kind].make(*parts)
                 if table == CONSTANT.table and row.first != NO_REFERENCE:
-                    fact = _literal(row.kind, fact, place_of(table, number), allowance)
+                    fact = _literal(row.kind, fact, place_of(table, number))
                 made[table].append(fact)
         methods, conditions, state = (
             [_fact(made, row_of(name), row) for row in self.using[name]] for name in USING
@@ -228,14 +228,14 @@ class EffectRows:
     def _count(self, table: str) -> int:
         return len(self.strings if table == STRING.table else self.tables[table])
 
-    def check_weights(self, allowance: Allowance) -> None:
+    def check_weights(self) -> None:
         """Refuse rows that are too deep or too large when spelled out, and references to missing rows.
 
         Rows that share one another can describe a text exponentially larger than the record, so depth and
         size of each row are bounded before anything is spelled out.
         """
         weights = {STRING.table: [(0, len(text)) for text in self.strings]}
-        most = allowance.limits.effect_depth
+        most = memory.limits().effect_depth
         for table, rows in self.tables.items():
             known = weights[table] = []
             for number, row in enumerate(rows):
@@ -245,13 +245,13 @@ class EffectRows:
                 size = ROW_SIZE + sum(size for _, size in parts)
                 if depth > most:
                     raise LimitError("effect_depth", most, depth, place=place_of(table, number))
-                with allowance.lent(TEXT_BYTES * size, "effects as text", place=place_of(table, number)):
+                with memory.lent(TEXT_BYTES * size, "effects as text", place=place_of(table, number)):
                     known.append((depth, size))
         total = 0
         for name in USING:
             for used in self._uses(name, row_of(name), self.using[name], Counter()):
                 total += ROW_SIZE + sum(weights[table][number][1] for table, number in used)
-                with allowance.lent(TEXT_BYTES * total, "effects as text"):
+                with memory.lent(TEXT_BYTES * total, "effects as text"):
                     pass
 
     def _uses(
@@ -339,9 +339,9 @@ def build_literal(literal: Literal) -> tuple[str, str | None]:
     )
 
 
-def _literal(kind: str, text: str, place: str, allowance: Allowance) -> Literal:
+def _literal(kind: str, text: str, place: str) -> Literal:
     """The constant of a kind and a text."""
-    allowance.take(TEXT_BYTES * len(text), "constants of effects", place=place)
+    memory.take(TEXT_BYTES * len(text), "constants of effects", place=place)
     literal: Literal
     try:
         if kind == "int":

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
-    from archive.base.limits import Allowance
     from archive.formats.exported.inputs import ProgramInput
 
 
@@ -241,10 +240,10 @@ def _refuse(path: str, expected: str, value: object) -> Any:  # noqa: ANN401 (ne
     raise ArchiveError(place=path, expected=expected, found=words(value))
 
 
-def left_of(data: memoryview, allowance: Allowance) -> bytes | None:
+def left_of(data: memoryview) -> bytes | None:
     """A program's record without metadata; None if it isn't a program that ``json.dumps`` wrote."""
     try:
-        return without_metadata(read_json(data, allowance), data)
+        return without_metadata(read_json(data), data)
     except LimitError:
         raise
     except ArchiveError:  # `verify` reports it
@@ -259,15 +258,14 @@ def without_metadata(tree: object, data: memoryview) -> bytes | None:
     return _rewritten(tree, all_nodes, [{}] * len(all_nodes))
 
 
-def filled(data: memoryview, metadata: Iterable[Mapping[str, str]], allowance: Allowance) -> bytes:
+def filled(data: memoryview, metadata: Iterable[Mapping[str, str]]) -> bytes:
     """A program's record with the metadata of its nodes.
 
     Args:
         data: the record, with any metadata.
         metadata: of each node, in the order of the file.
-        allowance: the memory that it may take.
     """
-    return with_metadata(read_json(data, allowance), list(metadata))
+    return with_metadata(read_json(data), list(metadata))
 
 
 def with_metadata(tree: object, metadata: Sequence[Mapping[str, str]]) -> bytes:

@@ -38,12 +38,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from construct import Construct, Container, Default, FormatField, Int16ul, Int32sl, Int32ul, Renamed
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.strings import decoded
 from archive.formats.schema.binary import NUMPY_TYPES, Reader
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
     from archive.io.ranged import Bytes
 
 SIZE = 4
@@ -81,7 +81,7 @@ class Table(Construct):  # type: ignore[misc]  # it has no types
         entries, size = (stream.number(Int16ul, vtable + place, what) for place in (0, 2))
         stream.check(VTABLE_HEAD <= entries <= len(stream) - vtable, vtable, stream.within(what))
         stream.check(SIZE <= size <= len(stream) - at, at, stream.within(self.name))
-        stream.allowance.take(FIELD_BYTES * (len(self.fields) + 1), "tables of a FlatBuffer")
+        memory.take(FIELD_BYTES * (len(self.fields) + 1), "tables of a FlatBuffer")
         found = Container()
         for name, field in self.fields.items():
             entry, what = VTABLE_HEAD + 2 * field.number, f"{self.name}.{name}"
@@ -222,15 +222,14 @@ def bounds(data: Bytes, identifier: bytes) -> tuple[int, int]:
     return start, end
 
 
-def parse(root: Table, data: Bytes, identifier: bytes, allowance: Allowance) -> Container:
+def parse(root: Table, data: Bytes, identifier: bytes) -> Container:
     """The root table, with all others in it.
 
     Args:
         identifier: its four bytes.
-        allowance: the memory and the sizes that the file may ask for.
     """
     start, end = bounds(data, identifier)
-    return Buffer(data[:end], allowance).item(root, start, "the root's reference")
+    return Buffer(data[:end]).item(root, start, "the root's reference")
 
 
 class Buffer(Reader):
@@ -238,13 +237,11 @@ class Buffer(Reader):
 
     Args:
         data: from its first byte to its last.
-        allowance: the memory and the sizes that it may ask for.
     """
 
-    def __init__(self, data: Bytes, allowance: Allowance) -> None:
+    def __init__(self, data: Bytes) -> None:
         super().__init__(data)
         self._end = len(data)
-        self.allowance = allowance
         self._element_bytes = self._text_bytes = 0
         self._texts: dict[int, str] = {}  # by place: tables may share one
 
@@ -278,13 +275,13 @@ class Buffer(Reader):
         self._element_bytes += count * size
         if self._element_bytes > self._end:
             raise ArchiveError(expected=self.within(what), found=f"{count:,}")
-        self.allowance.take(FIELD_BYTES * count, "tables of a FlatBuffer")
+        memory.take(FIELD_BYTES * count, "tables of a FlatBuffer")
 
     def text(self, place: int, what: str) -> str:
         """The string at a place."""
         if place not in self._texts:
             length = self.number(Int32ul, place, f"the length of {what}")
-            first, most = place + SIZE, self.allowance.limits.name_bytes
+            first, most = place + SIZE, memory.limits().name_bytes
             self.check(length <= self._end - first, place, self.within(what))
             if length > most:
                 raise LimitError("name_bytes", most, length, what=what)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.strings import decoded
 from archive.formats.schema.flatbuffer import NOTHING, SIZE, VTABLE_HEAD, Table, Vector, bounds
@@ -18,7 +19,6 @@ from archive.formats.schema.flatbuffer import NOTHING, SIZE, VTABLE_HEAD, Table,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.base.limits import Allowance
 
 DISTANCE, PLACE, REFERENCE = "<i4", "<u2", "<u4"
 """The types of a vtable's distance from its table, of a field's place in its table, and of references."""
@@ -31,13 +31,11 @@ class FlatBuffer:
 
     Args:
         identifier: its four bytes.
-        allowance: the memory that reading may take.
     """
 
-    def __init__(self, data: memoryview, identifier: bytes, allowance: Allowance) -> None:
+    def __init__(self, data: memoryview, identifier: bytes) -> None:
         self._start, end = bounds(data, identifier)
         self._bytes = np.frombuffer(data[:end], np.uint8)
-        self.allowance = allowance
 
     def __len__(self) -> int:
         return len(self._bytes)
@@ -57,7 +55,7 @@ class FlatBuffer:
         """
         size = np.dtype(form).itemsize
         self.check((places < 0) | (places + size > len(self)), places, self.within(what))
-        with self.allowance.lent(BYTES_A_TABLE * len(places), "tables of a FlatBuffer"):
+        with memory.lent(BYTES_A_TABLE * len(places), "tables of a FlatBuffer"):
             found = self._bytes[places[:, None] + np.arange(size)].view(form).ravel()
         return found.astype(column_type(form))
 
@@ -77,7 +75,7 @@ class FlatBuffer:
         is_there = distinct != NOTHING
         lengths[is_there] = self.numbers(distinct[is_there], REFERENCE, f"the length of {what}")
         self.check(is_there & (distinct + SIZE + lengths > len(self)), distinct, self.within(what))
-        most, longest = self.allowance.limits.name_bytes, int(lengths.max(initial=0))
+        most, longest = memory.limits().name_bytes, int(lengths.max(initial=0))
         if longest > most:
             raise LimitError("name_bytes", most, longest, what=what)
         if int(lengths.sum()) > len(self):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, shown
 from archive.base.quick_dataclass import dataclass
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeVar
 
-    from archive.base.limits import Allowance
     from archive.formats.record_kinds import RecordKind
     from archive.formats.tensors.tensor import Tensor
     from archive.io.ranged import Bytes
@@ -161,26 +161,25 @@ class CutShortError(ArchiveError):
     """The bytes at hand end before the header does."""
 
 
-def with_head(data: Bytes, allowance: Allowance, read: Callable[[memoryview, Allowance], T]) -> T:
+def with_head(data: Bytes, read: Callable[[memoryview], T]) -> T:
     """Call a header reader, giving it more and more of a remote file until that is enough.
 
     Args:
-        allowance: the memory that it may take; failed attempts take none.
         read: gets the first bytes, and raises :class:`CutShortError` if they are too few.
     """
     most = min(len(data), MOST_READ)
     size = most if isinstance(data, memoryview) else WINDOW
     while True:
         try:
-            with allowance.part() as part:
-                result, cost = read(data[: min(size, most)], part), part.taken
+            with memory.part() as part:
+                result, cost = read(data[: min(size, most)]), part.taken
         except CutShortError:
             if size >= most:
                 expected = f"a header of at most {MOST_READ:,} bytes"
                 raise ArchiveError(expected=expected, found="a longer one") from None
             size *= 4
         else:
-            allowance.take(cost, "what the file's beginning says")
+            memory.take(cost, "what the file's beginning says")
             return result
 
 
@@ -198,12 +197,12 @@ def header_around(size: int, spans: Iterable[tuple[int, int]]) -> tuple[tuple[in
     return (*around, (at, size)) if at < size else tuple(around)
 
 
-def take_tensor(name: str, allowance: Allowance) -> None:
+def take_tensor(name: str) -> None:
     """Ask for the memory of a tensor."""
-    most = allowance.limits.name_bytes
+    most = memory.limits().name_bytes
     if len(name) > most:
         raise ArchiveError(expected=f"a name of at most {most:,} characters", found=f"{len(name):,}")
-    allowance.take(TENSOR_BYTES + 8 * len(name), "tensors")
+    memory.take(TENSOR_BYTES + 8 * len(name), "tensors")
 
 
 def twice(what: str, name: str) -> ArchiveError:

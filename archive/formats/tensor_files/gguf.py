@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from construct import Array, Const, Construct, Flag, FormatField, StreamError, Struct, Switch, Tell, this
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, counted, shown
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
 from archive.formats.schema.binary import BIG, LITTLE, Layout, field_path, parse
@@ -56,7 +57,6 @@ from archive.formats.tensors.tensor import Tensor, check_shape, row_major
 if TYPE_CHECKING:
     from construct import Container
 
-    from archive.base.limits import Allowance
     from archive.formats.schema.binary import Row
     from archive.formats.tensor_files.described import Value
     from archive.io.ranged import Bytes
@@ -182,7 +182,7 @@ class PassedArray(Construct):  # type: ignore[misc]  # it has no types
             raise StreamError(path=path) from None
         stream.skip(at - stream.tell(), path)
         if begins is not None and stream.texts is not None:
-            stream.allowance.take(PLACE_BYTES * count, "places of texts")
+            memory.take(PLACE_BYTES * count, "places of texts")
             stream.texts += [TextPlace(begin + 8, stop) for begin, stop in pairwise([*begins, at])]
 
 
@@ -233,11 +233,8 @@ class Structures:
 LITTLE_ENDIAN, BIG_ENDIAN = Structures(LITTLE), Structures(BIG)
 
 
-def read_gguf(data: Bytes, allowance: Allowance) -> TensorFile:
+def read_gguf(data: Bytes) -> TensorFile:
     """Read the header of a file.
-
-    Args:
-        allowance: the memory that it may take.
 
     Returns:
         The file's tensors in the order of its table, with PyTorch's shapes: the last dimension is the
@@ -245,23 +242,23 @@ def read_gguf(data: Bytes, allowance: Allowance) -> TensorFile:
         Records: ``header``, ``pairs``, ``tensors`` (the table), and a ``data/NAME`` for each tensor. All
         values other than arrays are metadata.
     """
-    return with_head(data, allowance, lambda head, part: _Header(head, len(data), part).file())
+    return with_head(data, lambda head, part: _Header(head, len(data), part).file())
 
 
-def spans_of_values(data: Bytes, allowance: Allowance) -> dict[str, tuple[int, int]]:
+def spans_of_values(data: Bytes) -> dict[str, tuple[int, int]]:
     """Where the value of each key is in a file: the first byte of its type, and the byte after its last."""
 
-    def read(head: memoryview, part: Allowance) -> dict[str, tuple[int, int]]:
-        header = _Header(head, len(data), part)
+    def read(head: memoryview) -> dict[str, tuple[int, int]]:
+        header = _Header(head, len(data))
         header.file()
         return header.spans
 
-    return with_head(data, allowance, read)
+    return with_head(data, read)
 
 
-def places_of_texts(data: memoryview, allowance: Allowance) -> list[TextPlace]:
+def places_of_texts(data: memoryview) -> list[TextPlace]:
     """Where the texts of a file are, in its order: keys, values, items, names; arrays of bytes, too."""
-    header = _Header(data, len(data), allowance)
+    header = _Header(data, len(data))
     texts = header.stream.texts = list[TextPlace]()
     header.file()
     return texts
@@ -283,24 +280,21 @@ class _Stream(HeadReader):
     Args:
         head: the first bytes.
         size: of the whole file.
-        allowance: the memory that texts may take.
 
     Attributes:
-        allowance: the memory that texts may take.
         texts: where they are; None if nobody asks.
     """
 
-    def __init__(self, head: memoryview, size: int, allowance: Allowance) -> None:
+    def __init__(self, head: memoryview, size: int) -> None:
         super().__init__(head, size)
-        self.allowance = allowance
         self.texts: list[TextPlace] | None = None
 
     def text_ahead(self, at: int, size: int) -> None:
         """Ask for the memory of a text, and note where it is."""
         if self.texts is not None:
-            self.allowance.take(PLACE_BYTES, "places of texts")
+            memory.take(PLACE_BYTES, "places of texts")
             self.texts.append(TextPlace(at, at + size))
-        self.allowance.take(WIDEST * size, "texts", place=f"byte {at:,}")
+        memory.take(WIDEST * size, "texts", place=f"byte {at:,}")
 
     def cut(self, path: str) -> ArchiveError:
         """The error for a header that goes on after the bytes at hand.
@@ -322,17 +316,16 @@ class _Header:
     Args:
         head: the first bytes of the file.
         size: of the whole file.
-        allowance: the memory that it may take.
 
     Attributes:
         spans: of each key, where the type of its value begins, and where the value ends.
         stream: the stream that is read.
     """
 
-    def __init__(self, head: memoryview, size: int, allowance: Allowance) -> None:
-        self._head, self._size, self._allowance = head, size, allowance
+    def __init__(self, head: memoryview, size: int) -> None:
+        self._head, self._size = head, size
         self.spans: dict[str, tuple[int, int]] = {}
-        self.stream = _Stream(head, size, allowance)
+        self.stream = _Stream(head, size)
         version = LITTLE_ENDIAN.header.read(head).version
         self._form = BIG_ENDIAN if version and not version & 0xFFFF else LITTLE_ENDIAN
 
@@ -391,7 +384,7 @@ class _Header:
                 key, begin, kind, value = self._read(self._form.pair)
             except ArchiveError as error:
                 raise error.within(place=f"byte {self.stream.tell():,}") from None
-            self._allowance.take(VALUE_BYTES, "pairs", place=f"byte {at:,}")
+            memory.take(VALUE_BYTES, "pairs", place=f"byte {at:,}")
             if key in values:
                 raise twice("key", key).within(place=f"byte {at:,}")
             self.spans[key] = begin, self.stream.tell()
@@ -432,7 +425,7 @@ class _Header:
     def _row(self, expected: int) -> _Row:
         """The row at the present position, of a tensor at this offset."""
         name, _, sizes, kind, offset = self._read(self._form.tensor_info)
-        take_tensor(name, self._allowance)
+        take_tensor(name)
         check_shape(sizes)
         dtype = DTYPES.get(kind)
         if dtype is None:

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, shown
 from archive.base.json_text import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.base.limits import Allowance
     from archive.formats.tensor_files.described import Value
 
 MOST_SHARDS = 4096
@@ -46,12 +46,12 @@ class Index(NamedTuple):
     metadata: Mapping[str, Value]
 
 
-def read_index(data: memoryview, allowance: Allowance) -> Index:
+def read_index(data: memoryview) -> Index:
     """Read an index."""
     if len(data) > INDEX_BYTES:
         raise ArchiveError(expected=f"an index of at most {INDEX_BYTES:,} bytes", found=f"{len(data):,}")
-    with allowance.part() as meanwhile:
-        value = read_json(data, meanwhile)
+    with memory.part():
+        value = read_json(data)
     weights = value.get(WEIGHT_MAP) if isinstance(value, dict) else None
     if not isinstance(weights, dict) or not weights:
         raise ArchiveError(

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from construct import Int64sb, Int64sl, Struct
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, counted, shown
 from archive.formats.record_kinds import DATA, DATA_FOLDER, RecordKind
 from archive.formats.schema.binary import Layout
@@ -59,7 +60,6 @@ from archive.pickles.values import Global, Inert
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from archive.base.limits import Allowance
     from archive.io.ranged import Bytes
 
 PROTOCOL = 1001
@@ -97,18 +97,15 @@ class LegacyFile(NamedTuple):
     object: object
 
 
-def read_legacy_save(data: Bytes, allowance: Allowance) -> LegacyFile:
+def read_legacy_save(data: Bytes) -> LegacyFile:
     """Read the pickles of a file, and find its storages.
-
-    Args:
-        allowance: the memory that values may take; :class:`LegacyFile` has them.
 
     Returns:
         Records: ``data.pkl`` is the object's pickle, ``data/KEY`` a storage, ``header`` everything else.
         ``sources`` are those of classes.
     """
-    pickles = with_head(data, allowance, lambda head, part: _pickles(head, len(data), part))
-    spans = _spans(data, pickles, _storages(pickles.named, allowance))
+    pickles = with_head(data, lambda head, part: _pickles(head, len(data), part))
+    spans = _spans(data, pickles, _storages(pickles.named))
     records = {DATA: FileRecord(RecordKind.OBJECT, (pickles.place,))}
     records |= {DATA_FOLDER + key: FileRecord(RecordKind.TENSOR, (span,)) for key, span in spans.items()}
     around = header_around(len(data), [pickles.place, *spans.values()])
@@ -121,14 +118,14 @@ def read_legacy_save(data: Bytes, allowance: Allowance) -> LegacyFile:
     return LegacyFile(file, pickles.object)
 
 
-def _pickles(head: memoryview, size: int, allowance: Allowance) -> _Pickles:
+def _pickles(head: memoryview, size: int) -> _Pickles:
     """The values of the pickles, from the first bytes of a file."""
     named: list[Inert] = []
     values: list[object] = []
     ends = [0]
     for _ in range(PICKLES):
         try:
-            value, end = plain_value(head, ends[-1], allowance, named)
+            value, end = plain_value(head, ends[-1], named)
         except LimitError:
             raise
         except ArchiveError as error:
@@ -155,7 +152,7 @@ class _Storage(NamedTuple):
     width: int
 
 
-def _storages(named: Sequence[Inert], allowance: Allowance) -> dict[str, _Storage]:
+def _storages(named: Sequence[Inert]) -> dict[str, _Storage]:
     """The storages that persistent values describe, by key."""
     storages: dict[str, _Storage] = {}
     for value in named:
@@ -172,7 +169,7 @@ def _storages(named: Sequence[Inert], allowance: Allowance) -> dict[str, _Storag
                         found=shown(name),
                     )
                 if key not in storages:
-                    allowance.take(STORAGE_BYTES + 8 * len(key), "storages")
+                    memory.take(STORAGE_BYTES + 8 * len(key), "storages")
                     storages[key] = _Storage(count, width)
             case _:
                 raise ArchiveError(

@@ -32,6 +32,7 @@ from math import prod
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, counted, shown
 from archive.base.strings import decoded
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
@@ -70,7 +71,6 @@ from archive.formats.tensors.tensor import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.limits import Allowance
     from archive.formats.schema.protobuf import Field, Message
     from archive.formats.tensor_files.described import Value
     from archive.io.ranged import Bytes
@@ -154,29 +154,24 @@ TEXT_BYTES = 100
 """Bytes of memory that a text takes, besides its characters."""
 
 
-def read_onnx(data: Bytes, allowance: Allowance) -> TensorFile:
+def read_onnx(data: Bytes) -> TensorFile:
     """Read the message of a file.
 
     Args:
         data: the file; elements of a remote one are skipped.
-        allowance: the memory that it may take.
 
     Returns:
         Records: ``data/NAME`` for each tensor whose elements are in the file, ``graph`` for everything else.
         Tensors in other files are in ``external``.
     """
-    return _Model(data, allowance).file()
+    return _Model(data).file()
 
 
 class _Model:
-    """A model, read once from beginning to end.
+    """A model, read once from beginning to end."""
 
-    Args:
-        allowance: the memory that it may take.
-    """
-
-    def __init__(self, data: Bytes, allowance: Allowance) -> None:
-        self._message, self._size, self._allowance = MessageReader(data), len(data), allowance
+    def __init__(self, data: Bytes) -> None:
+        self._message, self._size = MessageReader(data), len(data)
         self._tensors = NamedTensors()
         self._records: dict[str, FileRecord] = {}
         self._external: dict[str, External] = {}
@@ -293,7 +288,7 @@ class _Model:
 
     def _tensor(self, tensor: Field, path: str, *, is_named: bool = True) -> str:
         """Take a tensor; return its own name, which is a part of its path if ``is_named``."""
-        described = _Described(self._allowance)
+        described = _Described()
         for field in self._fields(tensor, TENSOR):
             if field.name == "name":
                 described.name = self._text(field)
@@ -311,7 +306,7 @@ class _Model:
         return name
 
     def _add(self, path: str, described: _Described) -> None:
-        take_tensor(path, self._allowance)
+        take_tensor(path)
         dtype, shape = described.dtype(), described.shape()
         name, record = self._tensors.free(path), described.record(dtype, prod(shape))
         place = ""
@@ -339,7 +334,7 @@ class _Model:
         if field.wire != LENGTH or size > LONGEST_TEXT:
             expected, found = f"a text of at most {LONGEST_TEXT:,} bytes", f"{size:,}"
             raise ArchiveError(place=f"byte {field.start:,}", expected=expected, found=found)
-        self._allowance.take(TEXT_BYTES + 4 * size, "texts")
+        memory.take(TEXT_BYTES + 4 * size, "texts")
         return decoded(self._message.data(field))
 
     def _text_in(self, field: Field, message: Message, name: str, *, is_cut: bool = False) -> str:
@@ -359,15 +354,11 @@ class _Model:
 class _Described:
     """What the fields of a tensor say.
 
-    Args:
-        allowance: the memory that it may take.
-
     Attributes:
         external: where its elements are, if not in the model.
     """
 
-    def __init__(self, allowance: Allowance) -> None:
-        self._allowance = allowance
+    def __init__(self) -> None:
         self.name = ""
         self.external: dict[str, str] = {}
         self._dims: list[int] = []
@@ -388,7 +379,7 @@ class _Described:
             if field.wire not in {LENGTH, ALONE.get(field.name)}:
                 found = f"a field of wire type {field.wire}"
                 raise ArchiveError(place=f"byte {field.start:,}", expected="elements", found=found)
-            self._allowance.take(SPAN_BYTES, "elements of tensors")
+            memory.take(SPAN_BYTES, "elements of tensors")
             self._data.setdefault(field.name, []).append(field)
 
     @property

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from construct import Int64ul, Struct
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, counted, one_line, shown
 from archive.base.json_text import json_cost, json_errors, without_collecting, words
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
@@ -39,7 +40,6 @@ from archive.formats.tensors.dtypes import bytes_of
 from archive.formats.tensors.tensor import MOST_ELEMENTS, Tensor, check_shape, row_major
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
     from archive.io.ranged import Bytes
 
 MOST = 100_000_000
@@ -79,24 +79,23 @@ DTYPES = {
 """The dtype of each name."""
 
 
-def read_safetensors(data: Bytes, allowance: Allowance) -> TensorFile:
+def read_safetensors(data: Bytes) -> TensorFile:
     """Read the header of a file.
 
     Args:
         data: the file; only the header of a remote one is fetched.
-        allowance: the memory that it may take.
 
     Returns:
         The file's tensors in the order of the header. Records: ``header``, with its length, and a
         ``data/NAME`` for each tensor.
     """
-    start, header = header_of(data, allowance)
+    start, header = header_of(data)
     metadata = metadata_of(header)
     records = {HEADER: FileRecord(RecordKind.HEADER, ((0, start),))}
     tensors: dict[str, Tensor] = {}
     spans: list[tuple[int, int, str]] = []
     for name, entry in header.items():
-        take_tensor(name, allowance)
+        take_tensor(name)
         try:
             dtype, shape, begin, end = _described(entry)
         except ArchiveError as error:
@@ -127,7 +126,7 @@ def build_header(tensors: dict[str, Any], metadata: dict[str, str]) -> bytes:
     return LENGTH.build(length=len(text)) + text
 
 
-def header_of(data: Bytes, allowance: Allowance) -> tuple[int, dict[str, Any]]:
+def header_of(data: Bytes) -> tuple[int, dict[str, Any]]:
     """Where the data begin, and the header's value."""
     (length,) = LENGTH.read(data)
     most = min(MOST, len(data) - LENGTH.size)
@@ -139,7 +138,7 @@ def header_of(data: Bytes, allowance: Allowance) -> tuple[int, dict[str, Any]]:
     text = data[start : start + length]
     if bytes(text[:1]) != b"{":
         raise ArchiveError(record=HEADER, place=f"byte {start}", expected="{", found=shown(bytes(text[:1])))
-    with allowance.lent(json_cost(text), "JSON values", record=HEADER):
+    with memory.lent(json_cost(text), "JSON values", record=HEADER):
         try:
             with json_errors("character"), without_collecting():
                 return start + length, json.loads(str(text, "utf-8"), object_pairs_hook=_members)

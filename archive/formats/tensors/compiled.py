@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, shown
 from archive.formats.tensors.dtypes import WIDTHS
 from archive.formats.tensors.tensor import Tensor
@@ -30,7 +31,6 @@ from archive.formats.tensors.tensor import Tensor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.limits import Allowance
 
 FIELD = re.compile(rb"(?m)^[ \t]*constants_info_\[(\d{1,9})\]\.(\w{1,40}) = (.{0,4000}?);\r?$")
 CONSTANT_BYTES = 2000
@@ -55,18 +55,17 @@ class CompiledConstant(NamedTuple):
     size: int
 
 
-def compiled_constants(code: memoryview, allowance: Allowance) -> Iterator[CompiledConstant]:
+def compiled_constants(code: memoryview) -> Iterator[CompiledConstant]:
     """The constants that C++ code describes, without folded ones.
 
     Args:
         code: a wrapper's code; other code has none.
-        allowance: the memory that they may take.
     """
     constants: dict[int, dict[bytes, bytes]] = {}
     for match in FIELD.finditer(code):
         number, key, value = match.groups()
         if int(number) not in constants:
-            allowance.take(CONSTANT_BYTES, "constants of a compiled model")
+            memory.take(CONSTANT_BYTES, "constants of a compiled model")
         constants.setdefault(int(number), {})[key] = value
     start = 0
     for number, fields in sorted(constants.items()):

@@ -25,7 +25,6 @@ from archive.formats.tensors.tensor import Tensor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.limits import Allowance
 
 WEIGHTS, CONSTANTS = "data/weights/", "data/constants/"
 CONFIGS = {WEIGHTS: "_weights_config.json", CONSTANTS: "_constants_config.json"}
@@ -40,16 +39,16 @@ TENSOR_TABLE = JsonClass(
 )
 
 
-def read_table(data: memoryview, allowance: Allowance) -> dict[str, Any]:
+def read_table(data: memoryview) -> dict[str, Any]:
     """A table. Its rows are objects, each with a text ``path_name`` and an object or null ``tensor_meta``."""
-    table: dict[str, Any] = checked(read_json(data, allowance), TENSOR_TABLE)
+    table: dict[str, Any] = checked(read_json(data), TENSOR_TABLE)
     return table
 
 
-def exported_tensors(record: str, data: memoryview, allowance: Allowance) -> Iterator[tuple[str, Tensor]]:
+def exported_tensors(record: str, data: memoryview) -> Iterator[tuple[str, Tensor]]:
     """The tensors in a table, with their names."""
     folder = record.rpartition("/")[0]
-    for name, payload in read_table(data, allowance)["config"].items():
+    for name, payload in read_table(data)["config"].items():
         try:
             if not payload["use_pickle"]:
                 yield name, _tensor(f"{folder}/{payload['path_name']}", payload["tensor_meta"])

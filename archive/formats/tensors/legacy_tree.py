@@ -24,7 +24,6 @@ from archive.pickles.values import Global, Inert
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.base.limits import Allowance
 
 DTYPES = {
     "FLOAT": "float32",
@@ -37,16 +36,13 @@ DTYPES = {
 BY_NUMBER = Global("torch.jit._pickle", "build_tensor_from_id")
 
 
-def legacy_tensors(
-    data: memoryview, attributes: object, allowance: Allowance
-) -> Iterator[tuple[str, Tensor]]:
+def legacy_tensors(data: memoryview, attributes: object) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a model, with their names.
 
     Args:
         attributes: the value of ``attributes.pkl``, or None.
-        allowance: the memory that it may take.
     """
-    model = read_json(data, allowance)
+    model = read_json(data)
     values = attributes if isinstance(attributes, tuple | list) else ()
     try:
         table = [_tensor(tensor) for tensor in model.get("tensors", ())]

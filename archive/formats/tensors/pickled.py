@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from archive.base import memory
 from archive.base.errors import one_line, shown
 from archive.formats.record_kinds import DATA, DATA_FOLDER
 from archive.formats.tensors.dtypes import dtype_of_storage
@@ -29,7 +30,6 @@ from archive.pickles.values import DICTS, HOLDERS, UNREAD, Global, Inert, bytes_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from archive.base.limits import Allowance
 
 PLAIN, PARAMETER, SUBCLASS = "plain", "parameter", "subclass"
 QUANTISED, META, SPARSE = "quantised", "meta", "sparse"
@@ -85,16 +85,12 @@ def tensors_in(value: object) -> dict[str, Tensor]:
     return named
 
 
-def script_tensors(root: object, allowance: Allowance) -> Iterator[tuple[str, Tensor]]:
-    """The tensors in a value of TorchScript, with their paths; "" if the value is itself a tensor.
-
-    Args:
-        allowance: the memory that rows may take.
-    """
+def script_tensors(root: object) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in a value of TorchScript, with their paths; "" if the value is itself a tensor."""
 
     def below(path: str, step: str) -> str:
         whole = path_below(path, step)
-        allowance.take(ROW_BYTES + len(whole), "tensors", record=DATA)
+        memory.take(ROW_BYTES + len(whole), "tensors", record=DATA)
         return whole
 
     for path, value in walk(root, below):

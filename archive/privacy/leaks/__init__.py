@@ -12,6 +12,7 @@ from contextlib import closing
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.container.serialization_id import RECORD_NAME
@@ -118,16 +119,16 @@ def leaks_in(
         known: the lines of its source text, if they have been read.
         tensors: takes what is found in tensors.
     """
-    allowance = limits.allowance(mapped.weight)
-    walker = Walker(allowance, deep=deep, tensors=tensors)
-    recognised, pieces = pieces_of(mapped, walker, allowance)
-    if recognised.kind not in SCANNED_KINDS:
-        raise recognised.refusal(mapped.name)
-    known = known or known_lines(mapped, recognised.kind, limits)
-    finder = Finder(mapped.name, recognised.kind, walker, known)
-    for piece in pieces:
-        finder.take(piece)
-    return finder.found(allowed)
+    with memory.charged(limits.allowance(mapped.weight)):
+        walker = Walker(deep=deep, tensors=tensors)
+        recognised, pieces = pieces_of(mapped, walker)
+        if recognised.kind not in SCANNED_KINDS:
+            raise recognised.refusal(mapped.name)
+        known = known or known_lines(mapped, recognised.kind, limits)
+        finder = Finder(mapped.name, recognised.kind, walker, known)
+        for piece in pieces:
+            finder.take(piece)
+        return finder.found(allowed)
 
 
 class Finder:
@@ -153,7 +154,7 @@ class Finder:
         if piece.is_packed:
             return
         size = max(len(piece.strings.data), len(piece.data))
-        with piece.allowance.lent(COPIES * size, "texts that are searched"):
+        with memory.lent(COPIES * size, "texts that are searched"):
             words = TELLING.among(piece.strings.data)
             self._take_lines(piece, words)
             self._take_bytes(piece, words)

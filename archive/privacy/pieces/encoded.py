@@ -25,7 +25,6 @@ from archive.privacy.pieces.pickle_strings import OLD, OLD_FIRST, is_pickle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from archive.base.limits import Allowance
     from archive.privacy.pieces.joined import Joined
 
 ALPHANUMERIC = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -266,7 +265,7 @@ def in_latin(text: bytes, *, has_controls: bool) -> bool:
     return text.startswith(LATIN_HEADS) or (has_controls and IN_LATIN.search(text) is not None)
 
 
-def from_latin(text: bytes, allowance: Allowance) -> bytes | None:
+def from_latin(text: bytes) -> bytes | None:
     """The file or other bytes that a string is in Latin-1; None for other strings."""
     if text.isascii() and OLD.match(text):
         return None
@@ -274,7 +273,7 @@ def from_latin(text: bytes, allowance: Allowance) -> bytes | None:
         data = text.decode().encode("latin-1")
     except UnicodeError:
         return None
-    is_bytes = not text.isascii() and (b"\0" in text or framed(data, allowance) is not None)
+    is_bytes = not text.isascii() and (b"\0" in text or framed(data) is not None)
     return data if is_file(data) or is_bytes else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import has_end
@@ -13,20 +14,19 @@ from archive.reader.recognition import OPENED_KINDS, TENSOR_KINDS, head_kind, re
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.limits import Allowance
     from archive.io.mapped import Mapped
     from archive.privacy.pieces.piece import FilePiece
     from archive.privacy.pieces.walker import Walker
     from archive.reader.recognition import Recognised
 
 
-def pieces_of(mapped: Mapped, walker: Walker, allowance: Allowance) -> tuple[Recognised, Iterator[FilePiece]]:
+def pieces_of(mapped: Mapped, walker: Walker) -> tuple[Recognised, Iterator[FilePiece]]:
     """The kind of a file, and what a walker finds in it."""
-    if not has_end(mapped.data) and head_kind(mapped, allowance) in TENSOR_KINDS:
-        archive = opened(mapped, allowance, OPENED_KINDS)
+    if not has_end(mapped.data) and head_kind(mapped) in TENSOR_KINDS:
+        archive = opened(mapped, OPENED_KINDS)
         return archive.recognised, walker.tensor_file(archive)
     if is_companion(mapped.data) or not has_end(mapped.data):
-        return recognise(mapped, limits=allowance.limits), walker.file(mapped)
+        return recognise(mapped, limits=memory.limits()), walker.file(mapped)
     # the directory of a zip is read once for its kind and its pieces
-    container = Container(mapped, allowance, rooted=False)
+    container = Container(mapped, rooted=False)
     return recognise_zip(container), walker.zip(container)

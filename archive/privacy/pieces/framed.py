@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base import memory
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from archive.base.limits import Allowance
 
 SHORTEST = 6
 """Bytes of the shortest text that is cut out."""
@@ -69,9 +70,9 @@ class Item(NamedTuple):
     asks: int | None = None
 
 
-def framed(data: bytes, allowance: Allowance) -> Framed | None:
+def framed(data: bytes) -> Framed | None:
     """Where the texts are of bytes of such a form; None for others."""
-    with allowance.lent(2 * len(data) + ITEM * min(len(data) // SHORTEST, MOST_ITEMS), "places of texts"):
+    with memory.lent(2 * len(data) + ITEM * min(len(data) // SHORTEST, MOST_ITEMS), "places of texts"):
         if len(data) < SHORTEST:
             return None
         if is_text(data):

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from archive.base import memory
 from archive.privacy.pieces.framed import framed, is_text, without_heads
 from archive.privacy.pieces.stretches import of_ascii, of_wide_letters
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.privacy.pieces.joined import Joined
 
 SHORTEST = 6
@@ -80,10 +80,10 @@ class Layer:
 class SpanLayer(Layer):
     """Strings that are stretches of some bytes, from ``begins`` to ``ends`` (n each)."""
 
-    def __init__(self, data: bytes, begins: Ints, ends: Ints, allowance: Allowance, outer: Outer) -> None:
+    def __init__(self, data: bytes, begins: Ints, ends: Ints, outer: Outer) -> None:
         counts: dict[bytes, int] = {}
         self._first: dict[bytes, int] = {}
-        with allowance.lent(2 * len(data) + PART * len(begins), "strings of a record"):
+        with memory.lent(2 * len(data) + PART * len(begins), "strings of a record"):
             for begin, end, times in merged(data, begins, ends):
                 string = data[begin:end]
                 if string in counts:
@@ -91,7 +91,7 @@ class SpanLayer(Layer):
                 else:
                     counts[string] = times
                     self._first[string] = begin
-            allowance.take(KEPT * len(counts), "distinct strings")
+            memory.take(KEPT * len(counts), "distinct strings")
         super().__init__(data, counts, outer)
 
     @property
@@ -103,14 +103,12 @@ class SpanLayer(Layer):
 class CutLayer(Layer):
     """Strings in few of many bytes, each with where it begins."""
 
-    def __init__(
-        self, data: bytes | memoryview, strings: Iterable[tuple[int, bytes]], allowance: Allowance
-    ) -> None:
+    def __init__(self, data: bytes | memoryview, strings: Iterable[tuple[int, bytes]]) -> None:
         first: dict[bytes, int] = {}
         counts = Counter[bytes]()
         for begin, string in strings:
             if string not in first:
-                allowance.take(KEPT + len(string), "distinct strings")
+                memory.take(KEPT + len(string), "distinct strings")
                 first[string] = begin
             counts[string] += 1
         super().__init__(cast("bytes", data), counts)  # for numbers, only its length is needed
@@ -163,11 +161,11 @@ def merged(data: bytes, begins: Ints, ends: Ints) -> Iterator[tuple[int, int, in
         yield from zip(begin[left].tolist(), end[left].tolist(), times[left].tolist(), strict=True)
 
 
-def counted(strings: Iterable[bytes], allowance: Allowance) -> dict[bytes, int]:
+def counted(strings: Iterable[bytes]) -> dict[bytes, int]:
     """Each string once, and how often it is there."""
     counts = Counter(strings)
     counts.pop(b"", None)
-    allowance.take(KEPT * len(counts), "distinct strings")
+    memory.take(KEPT * len(counts), "distinct strings")
     return counts
 
 
@@ -244,39 +242,39 @@ class PlainLayer(SpanLayer):
         return len(raw) < SHORTEST_SURE and around.strip(b"\0") != b""
 
 
-def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> PlainLayer:
+def of_plain(data: bytes, outer: Outer) -> PlainLayer:
     """The strings between bytes that aren't text, among them lengths of texts."""
-    with allowance.part() as part:
-        part.take(2 * len(data), "strings of a record")
-        found = framed(data, allowance)
+    with memory.part():
+        memory.take(2 * len(data), "strings of a record")
+        found = framed(data)
         text = (without_heads(data, found) if found else data).translate(TO_NUL)
         begins, ends = np.array([[0], [len(text)]])
         if b"\0" in text:
             edges = np.diff(np.frombuffer(text, np.uint8) != 0, prepend=False, append=False)
-            part.take(EDGE * int(np.count_nonzero(edges)), "strings of a record")
+            memory.take(EDGE * int(np.count_nonzero(edges)), "strings of a record")
             places = np.flatnonzero(edges)
             begins, ends = places[::2], places[1::2]
         long = ends - begins >= SHORTEST
-        layer = PlainLayer(text, begins[long], ends[long], allowance, outer)
+        layer = PlainLayer(text, begins[long], ends[long], outer)
         layer.whole = data
         layer.entries = found.entries if found else ()
         layer.is_framed = found is not None or is_text(data)
         return layer
 
 
-def of_numbers(data: bytes | memoryview, allowance: Allowance, words: Ints | None = None) -> CutLayer:
+def of_numbers(data: bytes | memoryview, words: Ints | None = None) -> CutLayer:
     """The strings of ASCII between numbers, those that are too long for chance.
 
     Args:
         words: the numbers of words of ASCII, where they are known to be few.
     """
-    return CutLayer(data, _long_texts(data, of_ascii(data, words), allowance), allowance)
+    return CutLayer(data, _long_texts(data, of_ascii(data, words)))
 
 
 def _long_texts(
-    data: bytes | memoryview, stretches: Sequence[tuple[int, int]], allowance: Allowance
+    data: bytes | memoryview, stretches: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, bytes]]:
-    with allowance.lent(2 * max((high - low for low, high in stretches), default=0), "classes of bytes"):
+    with memory.lent(2 * max((high - low for low, high in stretches), default=0), "classes of bytes"):
         for low, high in stretches:
             stretch = bytes(data[low:high])
             classes = stretch.translate(CLASSES)
@@ -296,9 +294,7 @@ def has_wide(data: bytes) -> bool:
     return any(fewest in classes for fewest in FEWEST_WIDE.values())
 
 
-def of_wide(
-    data: bytes | memoryview, allowance: Allowance, outer: Outer, words: Ints | None = None
-) -> list[WideLayer]:
+def of_wide(data: bytes | memoryview, outer: Outer, words: Ints | None = None) -> list[WideLayer]:
     """The strings in UTF-16, and those in UTF-32, if there are any.
 
     Args:
@@ -306,13 +302,13 @@ def of_wide(
     """
     if isinstance(data, bytes) and b"\0" not in data:
         return []
-    with allowance.lent(len(data), "classes of bytes"):
+    with memory.lent(len(data), "classes of bytes"):
         stretches = of_wide_letters(data, words)
         layers = []
         for width in WIDTHS:
             texts = [text for _, text in _wide_texts(data, stretches, width)]
             if texts:
-                layers.append(WideLayer(data, counted(texts, allowance), outer, width))
+                layers.append(WideLayer(data, counted(texts), outer, width))
         return layers
 
 
@@ -476,17 +472,17 @@ def is_json(data: bytes) -> bool:
     return JSON.match(data) is not None and not any(control in data for control in NO_JSON)
 
 
-def of_json(data: bytes, allowance: Allowance, outer: Outer, shortest: int) -> JsonLayer:
+def of_json(data: bytes, outer: Outer, shortest: int) -> JsonLayer:
     """The strings of JSON of ``shortest`` bytes or more, which may reveal something."""
-    with allowance.lent(2 * len(data), "strings of JSON"):
+    with memory.lent(2 * len(data), "strings of JSON"):
         codes = np.frombuffer(data, np.uint8)
         is_quote = codes == QUOTE
-        with allowance.lent(PART * int(np.count_nonzero(is_quote)), "strings of JSON"):
+        with memory.lent(PART * int(np.count_nonzero(is_quote)), "strings of JSON"):
             quotes = np.flatnonzero(is_quote)
             cuts = quotes[unescaped(codes, quotes)]
             begins, ends = np.append(0, cuts + 1), np.append(cuts, len(data))
             kept = ends - begins >= shortest
-            return JsonLayer(data, begins[kept], ends[kept], allowance, outer)
+            return JsonLayer(data, begins[kept], ends[kept], outer)
 
 
 def unescaped(codes: np.ndarray, quotes: Ints) -> np.ndarray:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.formats.schema.protobuf import LENGTH, MessageReader
 from archive.formats.tensor_files.described import PLACE_BYTES, TextPlace
 from archive.formats.tensor_files.onnx_messages import (
@@ -30,8 +31,6 @@ from archive.formats.tensor_files.onnx_messages import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.limits import Allowance
-
 
 IDS = {
     (NODE.name, "input"),
@@ -47,12 +46,12 @@ IDS = {
 """Fields that name a value or a node, each with its message."""
 
 
-def places_of_texts(data: memoryview, allowance: Allowance) -> list[TextPlace]:
+def places_of_texts(data: memoryview) -> list[TextPlace]:
     """The places of all texts in an ONNX model, in the file's order."""
-    return sorted(_texts(MessageReader(data), len(data), allowance))
+    return sorted(_texts(MessageReader(data), len(data)))
 
 
-def _texts(reader: MessageReader, size: int, allowance: Allowance) -> Iterator[TextPlace]:
+def _texts(reader: MessageReader, size: int) -> Iterator[TextPlace]:
     waiting = [(MODEL, 0, size)]
     while waiting:
         message, start, stop = waiting.pop()
@@ -60,7 +59,7 @@ def _texts(reader: MessageReader, size: int, allowance: Allowance) -> Iterator[T
         for field in reader.fields(message, start, stop):
             if field.wire != LENGTH or field.number in elements:
                 continue
-            allowance.take(PLACE_BYTES, "places of texts")
+            memory.take(PLACE_BYTES, "places of texts")
             if field.number in messages:
                 waiting.append((messages[field.number], field.start, field.stop))
             else:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base import memory
 from archive.pickles.ops import (
     BINUNICODE,
     BINUNICODE8,
@@ -28,7 +29,6 @@ from archive.privacy.pieces.layers import PART, TO_NUL, Layer, counted, shift
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.base.limits import Allowance
     from archive.privacy.pieces.layers import Outer
 
 GLOBAL = CODE_OF["GLOBAL"]
@@ -146,14 +146,14 @@ def is_pickle(data: bytes) -> bool:
     return False
 
 
-def of_pickle(data: bytes, allowance: Allowance, outer: Outer) -> PickleLayer:
+def of_pickle(data: bytes, outer: Outer) -> PickleLayer:
     """The strings of a pickle; of bytes that only begin like one, the rest as well."""
-    with allowance.part() as part:
+    with memory.part():
         spans, end = PickleSpans([], [], [], []), 0
         for _ in range(MOST_IN_ROW):
             rest = data[end:] if end else data
             try:
-                some, length = _of_torch(rest, part)
+                some, length = _of_torch(rest)
             except ValueError:
                 some, length = _of_python(rest)
             for places, added in zip(spans, some, strict=True):
@@ -164,12 +164,12 @@ def of_pickle(data: bytes, allowance: Allowance, outer: Outer) -> PickleLayer:
         texts, classes = [*spans.texts, *spans.long, *spans.lines], spans.classes
         behind = [] if end >= len(data) else [(end, len(data))]
         every = [*texts, *classes, *behind]
-        part.take(PART * len(every), "strings of a pickle")
+        memory.take(PART * len(every), "strings of a pickle")
         strings = [data[begin:end] for begin, end in every]
         first = dict(zip(reversed(strings), [begin for begin, _ in reversed(every)], strict=True))
         names = strings[len(texts) : len(texts) + len(classes)]
         lines = {data[begin:stop]: _of_line(data, begin, stop) for begin, stop in spans.lines}
-        return PickleLayer(data, first, counted(strings, allowance), set(names), lines, outer)
+        return PickleLayer(data, first, counted(strings), set(names), lines, outer)
 
 
 def _of_line(data: bytes, begin: int, end: int) -> bytes:
@@ -183,7 +183,7 @@ def _of_line(data: bytes, begin: int, end: int) -> bytes:
         return line
 
 
-def _of_torch(data: bytes, allowance: Allowance) -> tuple[PickleSpans, int]:
+def _of_torch(data: bytes) -> tuple[PickleSpans, int]:
     """Where the strings of a pickle of PyTorch's opcodes are, and the byte after its last instruction.
 
     Raises:
@@ -202,7 +202,7 @@ def _of_torch(data: bytes, allowance: Allowance) -> tuple[PickleSpans, int]:
             at = begin + int.from_bytes(data[at + 1 : begin], "little")
             kinds[code].append((begin, at))
         elif code == GLOBAL:
-            begin, most = at + 1, at + 1 + allowance.limits.name_bytes
+            begin, most = at + 1, at + 1 + memory.limits().name_bytes
             name = data.find(b"\n", begin, most) + 1
             at = data.find(b"\n", name, most) + 1
             if not name or not at:
@@ -219,7 +219,7 @@ def _of_torch(data: bytes, allowance: Allowance) -> tuple[PickleSpans, int]:
             break
         found += 1
         if found % CHARGED == 0:
-            allowance.take(CHARGED * SPAN, "strings of a pickle")
+            memory.take(CHARGED * SPAN, "strings of a pickle")
     raise ValueError(at)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.quick_dataclass import dataclass
 from archive.formats.elf.parse import is_elf, parse_object
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
 
 MAPPED = ", mapped"
 """Ends the name of a part of a shared object that the loader maps: without it, the object would not run."""
@@ -42,7 +42,6 @@ class FilePiece:
             likewise for what is unpacked: ``extra/notes!gzip``. "" for none.
         kind: of the record.
         data: the bytes.
-        allowance: is charged the memory of their strings.
         place: the byte of the record, or of the file, that a position in the bytes stands for.
         is_packed: whether what they hold comes as pieces of its own.
         in_numbers: whether they are numbers, which have short strings by chance.
@@ -57,7 +56,6 @@ class FilePiece:
         record: str,
         kind: RecordKind,
         data: memoryview,
-        allowance: Allowance,
         *,
         place: Callable[[int], int] = int,
         is_packed: bool = False,
@@ -71,33 +69,31 @@ class FilePiece:
         self.is_packed = is_packed
         self.in_numbers = in_numbers
         self.in_ids = in_ids
-        self.allowance = allowance
+        self.allowance = memory.current()
 
     @cached_property
     def bytes(self) -> bytes:
         """The bytes, copied into memory where they can be searched."""
-        self.allowance.take(len(self.data), "bytes of a record")
+        memory.take(len(self.data), "bytes of a record")
         return bytes(self.data)
 
     @cached_property
     def strings(self) -> PieceStrings:
         """The strings in the bytes."""
         shortest, data = SHORTEST.get(self.kind, 1), self.data if self.in_numbers else self.bytes
-        return PieceStrings(
-            data, self.allowance, shortest, in_numbers=self.in_numbers, words=self.ascii_words
-        )
+        return PieceStrings(data, shortest, in_numbers=self.in_numbers, words=self.ascii_words)
 
     @cached_property
     def ascii_words(self) -> Ints | None:
         """The words of ASCII in bytes of numbers, where they are few: see :func:`stretches.ascii_words`."""
-        return ascii_words(self.data, self.allowance) if self.in_numbers else None
+        return ascii_words(self.data) if self.in_numbers else None
 
     @cached_property
     def part(self) -> Callable[[int], str]:
         """The part of the record that a byte of the piece is in; "" where no parts are known."""
         if not is_elf(self.data):
             json = self.strings.json
-            return (lambda _: "") if json is None else JsonPlaces(json, self.allowance).path
+            return (lambda _: "") if json is None else JsonPlaces(json).path
         try:
             stretches = list(parse_object(self.data).stretches())
         except LimitError:
@@ -171,11 +167,11 @@ MARK = 40
 class JsonPlaces:
     """Paths in some JSON."""
 
-    def __init__(self, data: bytes, allowance: Allowance) -> None:
-        allowance.take(COST * len(data), "places in JSON")
+    def __init__(self, data: bytes) -> None:
+        memory.take(COST * len(data), "places in JSON")
         codes = np.frombuffer(data, np.uint8)
         marks = np.flatnonzero(np.frombuffer(data.translate(STRUCTURE), np.bool_))
-        allowance.take(MARK * len(marks), "places in JSON")
+        memory.take(MARK * len(marks), "places in JSON")
         is_quote = codes[marks] == QUOTE
         quotes = marks[is_quote]
         cuts = unescaped(codes, quotes)

@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base import memory
 from archive.privacy.pieces.layers import Layer, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from archive.base.limits import Allowance
     from archive.privacy.pieces.layers import Outer
 
 MAGIC, FIRST_VERSION = b"\x93NUMPY", 1
@@ -108,25 +108,25 @@ def _type(kind: bytes, letters: bytes, order: bytes = b"<") -> RowType:
     return RowType(LETTER[kind], int(letters), codec)
 
 
-def of_file(data: bytes, file: NumpyFile, allowance: Allowance, outer: Outer) -> RowLayer | None:
+def of_file(data: bytes, file: NumpyFile, outer: Outer) -> RowLayer | None:
     """The rows of a ``.npy`` file of texts; None if they don't fit its header, or are objects."""
-    return _rows(data, file.start, file.type, allowance, outer) if file.type else None
+    return _rows(data, file.start, file.type, outer) if file.type else None
 
 
-def in_pickle(data: bytes, types: Sequence[RowType], allowance: Allowance, outer: Outer) -> RowLayer | None:
+def in_pickle(data: bytes, types: Sequence[RowType], outer: Outer) -> RowLayer | None:
     """The rows that bytes of a pickle are, of one of some types; None for other bytes."""
-    found = (_rows(data, 0, one, allowance, outer) for one in types[:MOST_TYPES])
+    found = (_rows(data, 0, one, outer) for one in types[:MOST_TYPES])
     return next(filter(None, found), None)
 
 
-def _rows(data: bytes, start: int, of: RowType, allowance: Allowance, outer: Outer) -> RowLayer | None:
+def _rows(data: bytes, start: int, of: RowType, outer: Outer) -> RowLayer | None:
     size = of.width * of.letters
     count, rest = divmod(len(data) - start, size or 1)
     if not size or rest or not 0 < count <= MOST_ROWS:
         return None
     starts: dict[bytes, int] = {}
     texts: list[bytes] = []
-    with allowance.lent(len(data) + ROW * count, "rows of texts"):
+    with memory.lent(len(data) + ROW * count, "rows of texts"):
         for at in range(start, len(data), size):
             row = data[at : at + size]
             try:
@@ -137,4 +137,4 @@ def _rows(data: bytes, start: int, of: RowType, allowance: Allowance, outer: Out
                 return None
             starts.setdefault(text, at)
             texts.append(text)
-    return RowLayer(data, counted(texts, allowance), starts, of.width, outer)
+    return RowLayer(data, counted(texts), starts, of.width, outer)

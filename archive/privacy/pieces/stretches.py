@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
 
 WORD = 4
 """Bytes of a word."""
@@ -38,7 +39,7 @@ EVEN, ODD = np.uint32(0x00FF00FF), np.uint32(0xFF00FF00)
 """Each second byte of a word."""
 
 
-def ascii_words(data: bytes | memoryview, allowance: Allowance) -> Ints | None:
+def ascii_words(data: bytes | memoryview) -> Ints | None:
     """The numbers of the words whose bytes are all below 128, ascending; None where these are many.
 
     All texts of ASCII, in any encoding, consist of such words, and so does one in 16 random numbers. So they
@@ -53,7 +54,7 @@ def ascii_words(data: bytes | memoryview, allowance: Allowance) -> Ints | None:
         left -= len(some)
         if left < 0:
             return None
-        allowance.take(some.nbytes, "words of ASCII")
+        memory.take(some.nbytes, "words of ASCII")
         numbers.append(some + low)
     return np.concatenate(numbers)
 

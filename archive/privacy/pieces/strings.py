@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base import memory
 from archive.debuginfo import frames
 from archive.privacy.pieces.encoded import TENSORS, from_latin, in_latin, is_file, runs, ways_in
 from archive.privacy.pieces.framed import is_text
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.privacy.pieces.encoded import Letters
     from archive.privacy.pieces.layers import Layer, Outer
 
@@ -89,37 +89,35 @@ def is_bytes(text: bytes) -> bool:
     return False
 
 
-def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int = 1) -> list[Layer]:
+def layers(data: bytes, outer: Outer = int, shortest: int = 1) -> list[Layer]:
     """The strings in some bytes, by the bytes' form; for JSON, those of ``shortest`` bytes or more."""
     file = numpy_file(data)
-    if file is not None and (layer := of_file(data, file, allowance, outer)) is not None:
+    if file is not None and (layer := of_file(data, file, outer)) is not None:
         return [layer]
     if file is not None and file.has_objects and is_pickle(data[file.start :]):
         start = file.start
-        return [of_pickle(data[start:], allowance, lambda position: outer(start + position))]
+        return [of_pickle(data[start:], lambda position: outer(start + position))]
     if is_pickle(data):  # letters of any width are in its strings
-        return [of_pickle(data, allowance, outer)]
-    narrow = of_json(data, allowance, outer, shortest) if is_json(data) else of_plain(data, allowance, outer)
-    return [narrow, *of_wide(data, allowance, outer)]
+        return [of_pickle(data, outer)]
+    narrow = of_json(data, outer, shortest) if is_json(data) else of_plain(data, outer)
+    return [narrow, *of_wide(data, outer)]
 
 
-def long_strings(data: bytes | memoryview, allowance: Allowance, words: Ints | None = None) -> list[Layer]:
+def long_strings(data: bytes | memoryview, words: Ints | None = None) -> list[Layer]:
     """The strings in bytes of numbers: those that are too long for chance, and those of wide letters.
 
     Args:
         words: the numbers of words of ASCII, where they are known to be few.
     """
     if begins_pickle(data):
-        allowance.take(len(data), "bytes of a record")
+        memory.take(len(data), "bytes of a record")
         data = bytes(data)
         if is_pickle(data):
-            return layers(data, allowance)
-    return [of_numbers(data, allowance, words), *of_wide(data, allowance, int, words)]
+            return layers(data)
+    return [of_numbers(data, words), *of_wide(data, int, words)]
 
 
-def layers_within(
-    layer: Layer, strings: Sequence[NestedString], allowance: Allowance, shortest: int
-) -> Iterator[Layer]:
+def layers_within(layer: Layer, strings: Sequence[NestedString], shortest: int) -> Iterator[Layer]:
     """The layers of strings of a layer. All JSON shares one, as these are many, small, and alike."""
     json = [string for string in strings if is_json(string.text)]
     if json:
@@ -129,13 +127,13 @@ def layers_within(
             number, within = joined.place(position)
             return layer.place(json[number].raw, within)
 
-        yield of_json(joined.data, allowance, outer, shortest)
+        yield of_json(joined.data, outer, shortest)
     types = of_texts(layer.counts) if isinstance(layer, PickleLayer) else []
     for string in strings:
         if not is_json(string.text):
             place = partial(layer.place, string.raw)
-            rows = in_pickle(string.text, types, allowance, place)
-            yield from [rows] if rows else layers(string.text, allowance, place, shortest)
+            rows = in_pickle(string.text, types, place)
+            yield from [rows] if rows else layers(string.text, place, shortest)
 
 
 # --- strings
@@ -206,7 +204,6 @@ class PieceStrings:
 
     Args:
         data: the bytes.
-        allowance: is charged the memory of the strings.
         shortest: bytes of a string of JSON that may reveal something.
         in_numbers: whether the bytes are numbers, which have short strings by chance.
         words: of numbers, as in :func:`long_strings`.
@@ -219,23 +216,18 @@ class PieceStrings:
     def __init__(
         self,
         data: bytes | memoryview,
-        allowance: Allowance,
         shortest: int = 1,
         *,
         in_numbers: bool = False,
         words: Ints | None = None,
     ) -> None:
-        self._allowance = allowance
+        self.allowance = memory.current()
         self._shortest = shortest
         self._times: dict[bytes, int] = {}
         self._first: dict[bytes, tuple[Layer, bytes, int]] = {}
         self.encoded: list[EncodedPart] = []
         self.layers: list[Layer] = []
-        outermost = (
-            long_strings(data, allowance, words)
-            if in_numbers
-            else layers(bytes(data), allowance, int, shortest)
-        )
+        outermost = long_strings(data, words) if in_numbers else layers(bytes(data), int, shortest)
         for layer in outermost:
             self._read(layer, 1, 0)
         if in_numbers:
@@ -254,7 +246,7 @@ class PieceStrings:
 
     @cached_property
     def _joined(self) -> Joined:
-        self._allowance.take(sum(map(len, self._times)), "lines of strings")
+        memory.take(sum(map(len, self._times)), "lines of strings")
         return Joined(list(self._times), b"\0")
 
     def line(self, position: int) -> bytes:
@@ -298,11 +290,11 @@ class PieceStrings:
             ):
                 within[counts[number]].append(NestedString(raws[number], wholes[number]))
                 texts[number] = b""
-        with self._allowance.lent(sum(map(len, texts)), "texts of strings"):
+        with memory.lent(sum(map(len, texts)), "texts of strings"):
             joined = Joined(texts, b"\0")
         lines = len(texts) + joined.data.count(b"\n")
-        self._allowance.take(LINE * lines + len(joined.data), "lines of strings")
-        with self._allowance.lent(len(joined.data), "letters of what is encoded"):
+        memory.take(LINE * lines + len(joined.data), "lines of strings")
+        with memory.lent(len(joined.data), "letters of what is encoded"):
             ways = ways_in(joined)
         for number in sorted(ways):
             texts[number] = self._decoded(StringInLayer(layer, raws[number]), texts[number], ways[number])
@@ -313,10 +305,10 @@ class PieceStrings:
         if numbers:
             by_text = {texts[at]: raws[at] for at in numbers}
             times_of = {texts[at]: counts[at] for at in numbers}
-            with self._allowance.lent(2 * sum(map(len, by_text)), "texts without escapes"):
+            with memory.lent(2 * sum(map(len, by_text)), "texts without escapes"):
                 self._read(EscapeLayer(layer, by_text, times_of), 1, depth + 1)
         for number, strings in within.items():
-            for inner in layers_within(layer, strings, self._allowance, self._shortest):
+            for inner in layers_within(layer, strings, self._shortest):
                 self._read(inner, number, depth + 1)
 
     def _files(self, layer: Layer, raws: Sequence[bytes], wholes: Sequence[bytes]) -> set[int]:
@@ -324,7 +316,7 @@ class PieceStrings:
         files, has_controls = set(), not isinstance(layer, PlainLayer)
         for number, whole in enumerate(wholes):
             may_be_latin = in_latin(whole, has_controls=has_controls)
-            file = from_latin(whole, self._allowance) if may_be_latin else None
+            file = from_latin(whole) if may_be_latin else None
             if file is None and isinstance(layer, PickleLayer) and TENSORS.match(whole):
                 file = whole
             if file is not None:
@@ -358,7 +350,7 @@ class PieceStrings:
         masked = None
         for run in runs(text, ways):
             if run.data is not None:
-                self._allowance.take(LINE + len(run.data), "what is encoded")
+                memory.take(LINE + len(run.data), "what is encoded")
                 self.encoded.append(EncodedPart(run.data, run.how, string, run.start))
             if run.is_masked:
                 masked = masked or bytearray(text)

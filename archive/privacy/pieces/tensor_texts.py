@@ -18,7 +18,6 @@ from archive.reader.recognition import FileKind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.base.limits import Allowance
     from archive.reader.tensor_files import ModelFile
 
 END, BETWEEN, BEHIND = b"\0", b'="', b'"\0'
@@ -44,13 +43,13 @@ class RecordTexts(NamedTuple):
     are_ids: bool = False
 
 
-def texts_of(file: ModelFile, allowance: Allowance) -> Iterator[RecordTexts]:
+def texts_of(file: ModelFile) -> Iterator[RecordTexts]:
     """The texts of a file, by record."""
     kind = file.recognised.kind
     if kind is FileKind.GGUF:
         from archive.formats.tensor_files.gguf import PAIRS, TABLE, places_of_texts  # noqa: PLC0415 (only for this kind)
 
-        texts, table = places_of_texts(file.data, allowance), file.own[TABLE].spans[0][0]
+        texts, table = places_of_texts(file.data), file.own[TABLE].spans[0][0]
         names = bisect_left(texts, TextPlace(table, table))
         yield RecordTexts(PAIRS, RecordKind.VALUES, texts[:names])
         yield RecordTexts(TABLE, RecordKind.HEADER, texts[names:])
@@ -58,7 +57,7 @@ def texts_of(file: ModelFile, allowance: Allowance) -> Iterator[RecordTexts]:
         from archive.formats.tensor_files.onnx import GRAPH_RECORD  # noqa: PLC0415 (the same)
         from archive.privacy.pieces.onnx_texts import places_of_texts  # noqa: PLC0415 (the same)
 
-        found = places_of_texts(file.data, allowance)
+        found = places_of_texts(file.data)
         ids = [text for text in found if text.is_id]
         yield RecordTexts(GRAPH_RECORD, RecordKind.GRAPH, [text for text in found if not text.is_id])
         yield RecordTexts(GRAPH_RECORD, RecordKind.GRAPH, ids, are_ids=True)

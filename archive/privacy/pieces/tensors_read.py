@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base import memory
 from archive.io.mapped import same_bytes
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
     from archive.formats.record_kinds import RecordKind
     from archive.privacy.pieces.piece import FilePiece
     from archive.privacy.pieces.strings import PieceStrings
@@ -33,15 +33,10 @@ class _Found(NamedTuple):
 
 
 class TensorsRead:
-    """What was found in tensors, where that is little.
+    """What was found in tensors, where that is little."""
 
-    Args:
-        allowance: is charged what is kept.
-    """
-
-    def __init__(self, allowance: Allowance) -> None:
-        self._allowance = allowance
-        self._left = allowance.memory // SHARE
+    def __init__(self) -> None:
+        self._left = memory.current().memory // SHARE
         self._found: dict[tuple[str, RecordKind], _Found] = {}
 
     def keep(self, piece: FilePiece) -> None:
@@ -52,7 +47,7 @@ class TensorsRead:
         steps = steps.astype(np.min_scalar_type(steps.max(initial=0)))
         size = piece.allowance.taken - piece.ascii_words.nbytes + steps.nbytes
         if size <= min(self._left, len(piece.data) // FEWEST_BYTES):
-            self._allowance.take(size, "strings of tensors")
+            memory.take(size, "strings of tensors")
             self._left -= size
             self._found[piece.record, piece.kind] = _Found(piece.data, piece.strings, steps)
 
@@ -62,5 +57,5 @@ class TensorsRead:
         if found is None or not same_bytes(found.data, piece.data):
             return False
         piece.strings, piece.ascii_words = found.strings, np.cumsum(found.steps, dtype=np.intp)
-        piece.allowance.take(piece.ascii_words.nbytes, "words of ASCII")
+        memory.take(piece.ascii_words.nbytes, "words of ASCII")
         return True

@@ -13,6 +13,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, in_file, one_line
 from archive.companion.magic import is_companion
 from archive.container.container import Container
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-    from archive.base.limits import Allowance
     from archive.container.record import Record
     from archive.privacy.pieces.strings import EncodedPart
     from archive.privacy.pieces.tensors_read import TensorsRead
@@ -124,9 +124,8 @@ class UnpackBounds:
         problems: what could not be read as it should.
     """
 
-    def __init__(self, allowance: Allowance) -> None:
-        self._allowance = allowance
-        self._bytes = allowance.memory // SHARE
+    def __init__(self) -> None:
+        self._bytes = memory.current().memory // SHARE
         self._streams = MOST_STREAMS
         self._is_told = False
         self.problems: list[str] = []
@@ -134,7 +133,7 @@ class UnpackBounds:
     @property
     def limit(self) -> int:
         """Bytes that another stream may hold."""
-        return min(self._bytes, self._allowance.memory - self._allowance.taken)
+        return min(self._bytes, memory.current().memory - memory.current().taken)
 
     def spend(self, work: int) -> None:
         """Note bytes that were read and made of a stream."""
@@ -189,13 +188,10 @@ class Walker:
         problems: what could not be read as it should, and was read as plain bytes.
     """
 
-    def __init__(
-        self, allowance: Allowance, *, deep: bool = False, tensors: TensorsRead | None = None
-    ) -> None:
-        self._allowance = allowance
+    def __init__(self, *, deep: bool = False, tensors: TensorsRead | None = None) -> None:
         self._deep = deep
         self._tensors = tensors
-        self._bounds = UnpackBounds(allowance)
+        self._bounds = UnpackBounds()
         self.entries: list[RecordEntry] = []
         self.roots: set[str] = set()
         self.read = 0
@@ -208,7 +204,7 @@ class Walker:
         if is_companion(mapped.data):
             yield from self._companion(mapped.data, "", RecordKind.COMPANION)
         elif has_end(mapped.data):
-            with Container(mapped, self._allowance, rooted=False) as container:
+            with Container(mapped, rooted=False) as container:
                 yield from self.zip(container)
         else:
             yield from self._plain(mapped.data, "", RecordKind.OTHER, 0)
@@ -245,12 +241,12 @@ class Walker:
                 at = [0] if record.is_encoded else list(accumulate(sizes, initial=0))[:-1]
                 yield from self._numbers(record.view(), inside + name, kind, ShiftedPlaces(at, starts))
         with in_file(file.file):
-            texts = list(texts_of(file, self._allowance))
+            texts = list(texts_of(file))
         for name, kind, places, are_ids in texts:
             if not places:
                 continue
-            with self._allowance.part() as part:
-                part.take(2 * sum(text.stop - text.start for text in places), "texts")
+            with memory.part():
+                memory.take(2 * sum(text.stop - text.start for text in places), "texts")
                 joined = joined_texts(file.data, places)
                 yield from self._plain(joined.data, inside + name, kind, 0, joined.place, in_ids=are_ids)
 
@@ -276,11 +272,11 @@ class Walker:
                 length += high - low + 1
             end = max(end, start + size)
         name = inside.removesuffix(INSIDE)
-        with self._allowance.part() as part:
-            part.take(length, "what is between records")
+        with memory.part():
+            memory.take(length, "what is between records")
             data = memoryview(b"".join(pieces))
             yield from self._texts(
-                FilePiece(name, RecordKind.OTHER, data, part, place=ShiftedPlaces(at, source)), depth
+                FilePiece(name, RecordKind.OTHER, data, place=ShiftedPlaces(at, source)), depth
             )
         for place in unlisted(whole, source[1:], {start for start, _ in places}):
             stream = PackedStream("deflate", place)
@@ -333,7 +329,7 @@ class Walker:
         except ArchiveError as problem:
             self._bounds.tell(name, f"{problem}; it was read as plain bytes")
         if bytes(data[:WIDTH]) in MARKS:
-            with self._allowance.lent(COPIES * len(data), "a text in UTF-16"):
+            with memory.lent(COPIES * len(data), "a text in UTF-16"):
                 if text := wide_text(data):
                     yield self._packed(data, name, kind)
                     yield from self._plain(memoryview(text.data), name, kind, depth, text.place)
@@ -343,28 +339,28 @@ class Walker:
     def _tensors_in(self, data: memoryview, name: str) -> ModelFile | None:
         """The file of tensors that a record is, if it is one."""
         mapped = Mapped(data, name)
-        kind = head_kind(mapped, self._allowance)
+        kind = head_kind(mapped)
         is_one = kind in TENSOR_KINDS and kind is not FileKind.SHARDED
-        return model_file(mapped, kind, self._allowance) if is_one else None
+        return model_file(mapped, kind) if is_one else None
 
     def _packed(self, data: memoryview, name: str, kind: RecordKind) -> FilePiece:
         """Bytes as stored."""
         self.stored += len(data)
-        return FilePiece(name, kind, data, self._allowance, is_packed=True)
+        return FilePiece(name, kind, data, is_packed=True)
 
     def _zip_in(self, data: memoryview, name: str, depth: int) -> Iterator[FilePiece]:
-        with Container(Mapped(data, name), self._allowance, rooted=False) as container:
+        with Container(Mapped(data, name), rooted=False) as container:
             yield from self.zip(container, name + INSIDE, depth + 1)
 
     def _companion(self, data: memoryview, name: str, kind: RecordKind) -> Iterator[FilePiece]:
         """The strings of a companion, its raw records, and what followed shared objects."""
         from archive.companion.parse import parse_companion  # noqa: PLC0415 (most archives have none)
 
-        contents = parse_companion(data, self._allowance)
+        contents = parse_companion(data)
         strings = b"\0".join(contents.strings.copies())
-        with self._allowance.part() as part:
-            part.take(len(strings), "strings of a companion")
-            yield from self._texts(FilePiece(name, kind, memoryview(strings), part), 0)
+        with memory.part():
+            memory.take(len(strings), "strings of a companion")
+            yield from self._texts(FilePiece(name, kind, memoryview(strings)), 0)
         for record, raw in contents.raw_records.items():
             yield from self._plain(memoryview(raw), f"{name}{INSIDE}{record}", kind, 0)
         if contents.behind:
@@ -389,11 +385,11 @@ class Walker:
         weights = weights_span(data)
         if weights is not None:
             yield from self._numbers(data[slice(*weights)], name, kind, ShiftedPlaces([0], [weights[0]]))
-        with self._allowance.part() as part:
+        with memory.part():
             if weights is not None:
-                part.take(len(data), "a shared object without its weights")
+                memory.take(len(data), "a shared object without its weights")
                 data = _without(data, *weights)
-            piece = FilePiece(name, kind, data, part, place=place, in_ids=in_ids)
+            piece = FilePiece(name, kind, data, place=place, in_ids=in_ids)
             yield from self._texts(piece, depth)
             how = how_packed(data) or ("deflate" if is_deflate(data) else "")
             if how:
@@ -421,8 +417,8 @@ class Walker:
             self.passed_over += len(data)
         if not self._deep or not data:
             return
-        with self._allowance.part() as part:
-            piece = FilePiece(name, kind, data, part, place=place, in_numbers=True)
+        with memory.part():
+            piece = FilePiece(name, kind, data, place=place, in_numbers=True)
             is_known = self._tensors is not None and self._tensors.give(piece)
             yield piece
             if self._tensors is not None and not is_known:
@@ -444,9 +440,9 @@ class Walker:
             if texts:
                 joined = Joined([part.data for part in texts], b"\0")
                 name, data = f"{piece.record}{INSIDE}{how}", memoryview(joined.data)
-                with self._allowance.part() as memory:
+                with memory.part():
                     place = partial(_place_in, piece, texts, joined)
-                    inner = FilePiece(name, piece.kind, data, memory, place=place)
+                    inner = FilePiece(name, piece.kind, data, place=place)
                     yield from self._texts(inner, depth + 1)
         for part in encoded:
             inside = f"{piece.record}{INSIDE}{part.how}"
@@ -467,7 +463,7 @@ class Walker:
         ):  # others begin so by chance
             self._bounds.tell(inside, content.problem)
         if content.data:
-            with self._allowance.lent(len(content.data), "what a stream holds"):
+            with memory.lent(len(content.data), "what a stream holds"):
                 yield from self._content(memoryview(content.data), inside, kind, depth + 1)
 
     def _sections(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[FilePiece]:

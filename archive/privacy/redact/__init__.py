@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, LimitError, counted
 from archive.base.limits import DEFAULT_LIMITS, Limits
@@ -93,7 +94,7 @@ def without_inputs(opened: Archive, rules: Rules, removed: Removed) -> dict[str,
         if record.size:
             made[name] = None if name in OPTIONAL else NO_INPUTS
             # the bytes of the tensors in this file of torch.save
-            with Container(Mapped(record.view(), opened.file), opened.allowance) as container:
+            with Container(Mapped(record.view(), opened.file)) as container:
                 for inner, tensor in container.records.items():
                     content = bytes(tensor.view()[:LONGEST]) if inner.startswith(DATA_FOLDER) else b""
                     if len(set(content)) >= LEAST_DISTINCT:
@@ -136,7 +137,7 @@ def hidden_bytes(opened: Archive) -> Iterator[str]:
             data = tensors.storage(record)
             if any(_shows_all(tensors[name], len(data)) for name in names):
                 continue
-            with opened.allowance.lent(2 * len(data), "bytes that tensors show", record=record):
+            with memory.lent(2 * len(data), "bytes that tensors show", record=record):
                 shown = _shown([tensors[name] for name in names], len(data))
                 hidden = int(np.count_nonzero(np.frombuffer(data, np.uint8)[~shown]))
             if hidden:
@@ -199,7 +200,7 @@ def redacted_effects(opened: Archive, removed: Removed) -> dict[str, bytes]:
     if methods == table.methods:
         return {}
     data = build_effects(replace(table, methods=methods))
-    opened.allowance.take(len(data), "bytes of a record", record=EFFECTS)
+    memory.take(len(data), "bytes of a record", record=EFFECTS)
     return {EFFECTS: data}
 
 
@@ -295,20 +296,20 @@ def redact(
     with rewriting(source, companion, out, force=force, limits=limits, kinds=REDACTED_KINDS) as work:
         opened, (companion_file, out_file) = work.archive, work.drafts
         opened.digests.begin(busy=True)
-        tensors = TensorsRead(opened.allowance)
+        tensors = TensorsRead()
         changes, removed, renamed = _changes(opened, rules, tensors)
         write_redacted(out_file, opened, changes)
         with work.reopened("the result") as after:
             kind = opened.recognised.kind
-            listing = choice.listing(rules, after.allowance)
+            listing = choice.listing(rules)
             known = lines_of(after, kind)
-            proof = prove(after.container, removed, after.allowance, kind, known, listing, tensors)
+            proof = prove(after.container, removed, kind, known, listing, tensors)
             contents, data = companion_contents(opened, after, changes)  # it waits for digests
             companion_file.write(data)
             unseen = unaccepted(listing, after.container.data, choice, removed, kind)
             refused = _refused(after, opened, changes)
             if not opened.is_embedded:
-                check_lines(opened.range_table, after.range_table, after.allowance, renamed)
+                check_lines(opened.range_table, after.range_table, renamed)
             made = after, contents, data
             result = redaction(
                 opened, changes, removed, made, proof, rules=rules, refused=refused, unaccepted=unseen

@@ -16,6 +16,7 @@ from dataclasses import replace as with_fields
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, in_file, one_line, shown
 from archive.base.limits import DEFAULT_LIMITS, Limits
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from os import PathLike
 
-    from archive.base.limits import Allowance
     from archive.container.container import Container
     from archive.container.write import Member
     from archive.io.mapped import Source
@@ -96,12 +96,12 @@ def redact_checkpoint(
     with rewriting(source, out, force=force, limits=limits, kinds=SAVED_KINDS) as work:
         opened, (draft,) = work.archive, work.drafts
         before = opened.container
-        with opened.allowance.part() as part:
+        with memory.part():
             with in_file(opened.file, DATA):
                 data = before.records[DATA].view()
-                saved = texts_of(data, part)
-                texts = _replaced(saved, values, part)
-                part.take(3 * len(data), "bytes of pickles")  # the new one, and both as they are read back
+                saved = texts_of(data)
+                texts = _replaced(saved, values)
+                memory.take(3 * len(data), "bytes of pickles")  # the new one, and both as they are read back
                 pickle = with_texts(data, saved, texts) if texts else data
             members = with_new_id(_members(before, pickle), before.records)
             write_archive(draft, before.root, members, alignment=alignment_of(before.records))
@@ -109,11 +109,11 @@ def redact_checkpoint(
                 _check_rest(before, after.container)
                 with in_file("the result", DATA):
                     check_same_but(data, after.container.records[DATA].view(), texts)
-                stays = _staying(saved, values, part)
+                stays = _staying(saved, values)
                 removed = Removed(texts={value.encode() for value in values}, left=list(stays))
-                listing = choice.listing(Rules(), after.allowance)
+                listing = choice.listing(Rules())
                 kind = opened.recognised.kind
-                proof = prove(after.container, removed, after.allowance, kind, listing=listing)
+                proof = prove(after.container, removed, kind, listing=listing)
                 told = {value.encode() for value in stays.values()}
                 changed = (text for text in saved.texts if text.at in texts)
                 result = CheckpointRedaction(
@@ -129,11 +129,11 @@ def redact_checkpoint(
         return result
 
 
-def _replaced(saved: SavedTexts, values: Mapping[str, str], allowance: Allowance) -> dict[int, str]:
+def _replaced(saved: SavedTexts, values: Mapping[str, str]) -> dict[int, str]:
     """What texts become, by their bytes; those that must stay are left out."""
     texts: dict[int, str] = {}
     for text in saved.texts:
-        allowance.take(sum(text.count(old) * len(new) for old, new in values.items()), "texts")
+        memory.take(sum(text.count(old) * len(new) for old, new in values.items()), "texts")
         new = replaced(text, values)
         if new != text and not _obstacle(text, values):
             texts[text.at] = new
@@ -156,7 +156,7 @@ def _obstacle(text: SavedText, values: Mapping[str, str]) -> str:
     return f"in the key {shown(str(text))}, which is replaced only as a whole"
 
 
-def _staying(saved: SavedTexts, values: Mapping[str, str], allowance: Allowance) -> dict[str, str]:
+def _staying(saved: SavedTexts, values: Mapping[str, str]) -> dict[str, str]:
     """Sentences about values that stay, each with the value: where it is, and why it stays."""
     letters: list[tuple[int, str | bytes | bytearray, str]] = [
         (text.at, text, why) for text in saved.texts if (why := _obstacle(text, values))
@@ -171,7 +171,7 @@ def _staying(saved: SavedTexts, values: Mapping[str, str], allowance: Allowance)
         for value in values:
             if value in content if isinstance(content, str) else value.encode() in content:
                 sentence = f"text {one_line(value)} in {DATA}, byte {at:,}: {why}"
-                allowance.take(SENTENCE_BYTES + len(sentence), "places of texts that stay")
+                memory.take(SENTENCE_BYTES + len(sentence), "places of texts that stay")
                 stays[sentence] = value
     return stays
 

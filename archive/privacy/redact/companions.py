@@ -11,6 +11,7 @@ from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.errors import ImpossibleError
 from archive.base.limits import DEFAULT_LIMITS, Limits
@@ -97,8 +98,8 @@ def redact_companion(
         opened = Archive(None, companion=companion)
         contents = _contents(opened, companion, rules, removed)
         data = build_companion(contents, CompanionLayout.named(companion.layout))
-        with Companion(Mapped(data, "the result"), limits.allowance(len(data))) as after:
-            check_lines(opened.range_table, after.range_table, opened.allowance)
+        with memory.charged(limits.allowance(len(data))), Companion(Mapped(data, "the result")) as after:
+            check_lines(opened.range_table, after.range_table)
         proof = _proof(data, removed, limits)
         gone = companion.contents.records.raw.keys() - contents.records.raw.keys()
         result = CompanionRedaction(
@@ -117,11 +118,11 @@ def redact_companion(
 
 def _contents(opened: Archive, companion: Companion, rules: Rules, removed: Removed) -> Contents:
     """What the redacted companion holds."""
-    allowance, before = opened.allowance, companion.contents
-    with allowance.part() as part:
-        table = redacted(opened.range_table, rules, removed, part)
+    before = companion.contents
+    with memory.part():
+        table = redacted(opened.range_table, rules, removed)
         others = opened.handle_table, opened.method_table, opened.path_table
-        form = FormBuilder.of(table, *others, allowance=allowance)
+        form = FormBuilder.of(table, *others)
     form.columns |= {name: before.columns[name] for name in KEPT if name in before.columns}
     for name in NAMED:
         if name in before.columns:
@@ -158,6 +159,5 @@ def _proof(data: bytes, removed: Removed, limits: Limits) -> Proof:
     file = BytesIO()
     write_archive(file, "companion", [new_member("companion", data, compress=False)])
     mapped = Mapped(file.getvalue(), "the result")
-    allowance = limits.allowance(mapped.weight)
-    with Container(mapped, allowance) as container:
-        return prove(container, removed, allowance)
+    with memory.charged(limits.allowance(mapped.weight)), Container(mapped) as container:
+        return prove(container, removed)

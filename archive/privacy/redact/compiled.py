@@ -23,6 +23,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
 from archive.container.names import as_bytes, as_text
@@ -83,8 +84,8 @@ class _Compiled:
         self._machine_code = {file for file in others if b"\0" in bytes(model.view(file))}
         for file in model.records:
             record = model.records[file]
-            opened.allowance.take(COPIES * model.size(file), "a compiled model", record=record)
-            opened.allowance.take(paths_cost(model.view(file)), "paths", record=record)
+            memory.take(COPIES * model.size(file), "a compiled model", record=record)
+            memory.take(paths_cost(model.view(file)), "paths", record=record)
 
     def records(self) -> dict[str, bytes | None]:
         """The records by name."""
@@ -93,7 +94,7 @@ class _Compiled:
         made: dict[str, bytes | None] = {}
         for file, record in self._model.records.items():
             if file == KERNELS:
-                tree: Any = read_json(self._model.view(KERNELS), self._opened.allowance)
+                tree: Any = read_json(self._model.view(KERNELS))
                 for value in tree.values():
                     texts = [
                         redacted_trace(text, self._rules, self._names, self._removed)

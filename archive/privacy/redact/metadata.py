@@ -104,8 +104,8 @@ def redact_metadata(
     with rewriting(source, out, force=force, limits=limits, kinds={FileKind.SAFETENSORS}) as work:
         opened, (draft,) = work.archive, work.drafts
         data = opened._source.data  # noqa: SLF001 (the whole file)
-        start, header = header_of(data, opened.allowance)
-        tensors = TensorsRead(opened.allowance)
+        start, header = header_of(data)
+        tensors = TensorsRead()
         removed = to_remove(Mapped(data, opened.file), rules, limits, tensors=tensors)
         removed.texts |= {value.encode() for value in values}
         before = metadata_of(header)
@@ -114,14 +114,12 @@ def redact_metadata(
         write_all(data[start:], draft)
         with work.reopened("the result", embedded=True) as after:
             made = after._source.data  # noqa: SLF001 (the same)
-            begin, again = header_of(made, after.allowance)
+            begin, again = header_of(made)
             is_same = metadata_of(again) == metadata and again == header
             if not is_same or not same_bytes(data[start:], made[begin:]):
                 raise ArchiveError("tensors would not be the same", file=opened.file)
-            listing = choice.listing(rules, after.allowance)
-            proof = prove(
-                after, removed, after.allowance, FileKind.SAFETENSORS, listing=listing, tensors=tensors
-            )
+            listing = choice.listing(rules)
+            proof = prove(after, removed, FileKind.SAFETENSORS, listing=listing, tensors=tensors)
             result = MetadataRedaction(
                 size=opened.size,
                 out_size=after.size,

@@ -20,6 +20,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from archive.base import memory
 from archive.base.json_text import read_json
 from archive.formats.exported.canonical import Id, IdNumbering
 from archive.formats.exported.node_metadata import CUSTOM, HANDLE, KIND_BY_KEY, STACK_TRACE
@@ -63,8 +64,8 @@ def redacted_programs(
         return {}
     programs = {record: opened.programs[name] for name, record in opened.programs.records.items()}
     for record in programs:
-        opened.allowance.take(paths_cost(opened.records[record].view()), "paths", record=record)
-    trees = {record: read_json(opened.records[record].view(), opened.allowance) for record in programs}
+        memory.take(paths_cost(opened.records[record].view()), "paths", record=record)
+    trees = {record: read_json(opened.records[record].view()) for record in programs}
     sites = [site.metadata for program in programs.values() for site in program.sites.values()]
     rewritten = RewrittenMetadata([*sites, *map(_notes, trees.values())], rules, removed)
     made: dict[str, bytes | None] = {}
@@ -75,7 +76,7 @@ def redacted_programs(
         if notes := _notes(tree):
             tree["graph_module"][NOTES] = rewritten.of(notes)
         made[record] = data = with_metadata(tree, metadata)
-        opened.allowance.take(len(data), "bytes of a record", record=record)
+        memory.take(len(data), "bytes of a record", record=record)
     graph = opened.records.get(GRAPH_ID)
     if graph is not None and rules.ids == "anew" and NUMBER.fullmatch(number := bytes(graph.view())):
         made[GRAPH_ID] = str(rewritten.numbering.number(Id.GRAPH, number.decode())).encode()

@@ -18,6 +18,7 @@ from collections import defaultdict
 from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
+from archive.base import memory
 from archive.base.errors import one_line
 from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
@@ -35,7 +36,6 @@ from archive.reader.recognition import FileKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from archive.base.limits import Allowance
     from archive.privacy.pieces.piece import FilePiece
     from archive.privacy.pieces.tensors_read import TensorsRead
     from archive.privacy.redact.removed import Removed
@@ -108,7 +108,6 @@ class Proof:
 def prove(  # noqa: PLR0917 (what a proof is of)
     file: Container | Archive,
     removed: Removed,
-    allowance: Allowance,
     kind: FileKind = FileKind.ZIP,
     known: SourceLines = NO_LINES,
     listing: Listing | None = None,
@@ -122,7 +121,7 @@ def prove(  # noqa: PLR0917 (what a proof is of)
         listing: takes the same pieces, if texts that are not vocabulary are asked for.
         tensors: has what was found in tensors of the original.
     """
-    walker = Walker(allowance, deep=True, tensors=tensors)
+    walker = Walker(deep=True, tensors=tensors)
     proof = Proof(Finder(file.file, kind, walker, known), listing)
     paths = b"\n".join(removed.kept_paths)
     lines = b"\n".join([*removed.kept_lines, paths])
@@ -158,16 +157,14 @@ def prove(  # noqa: PLR0917 (what a proof is of)
                 forms |= dict.fromkeys(written, Sought(what, text, spelling))
     for kind_of_word, words in removed.words.items():
         proof.unsought += ((SOUGHT[kind_of_word], word) for word in sorted(words))
-    with allowance.lent(FORM_BYTES * len(forms) + COPIES * sum(map(len, forms)), "texts that must be gone"):
+    with memory.lent(FORM_BYTES * len(forms) + COPIES * sum(map(len, forms)), "texts that must be gone"):
         pieces = walker.zip(file) if isinstance(file, Container) else walker.tensor_file(file)
-        _search(pieces, forms, proof, allowance, walker)
+        _search(pieces, forms, proof, walker)
     proof.in_code -= {text for what, text in proof.left if what == "line"}
     return proof
 
 
-def _search(
-    pieces: Iterable[FilePiece], forms: Forms, proof: Proof, allowance: Allowance, walker: Walker
-) -> None:
+def _search(pieces: Iterable[FilePiece], forms: Forms, proof: Proof, walker: Walker) -> None:
     """Search all pieces of a file, and the strings in them without escapes."""
     folded: Forms = {form.lower(): sought for form, sought in forms.items() if sought.what in IN_ANY_CASE}
     exact: Forms = {form: sought for form, sought in forms.items() if sought.what not in IN_ANY_CASE}
@@ -180,7 +177,7 @@ def _search(
             return
         _note(piece, _hits(small.found(data), data, exact), proof, byte, as_stored=as_stored)
         if folded:
-            with allowance.lent(len(data), "bytes in lower case"):
+            with memory.lent(len(data), "bytes in lower case"):
                 lowered = memoryview(bytes(data).lower())
                 _note(piece, _hits(large.found(lowered), data, folded), proof, byte, as_stored=as_stored)
 

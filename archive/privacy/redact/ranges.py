@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import firsts, spread, table_of
 from archive.base.errors import ArchiveError
 from archive.debuginfo.frames import BYTES_CALL
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
     from archive.debuginfo.tables import RangeTable
     from archive.privacy.redact.names import Renamed
@@ -71,22 +71,20 @@ def redacted_ranges(
     if not opened.range_records:
         return {}
     before = removed.memory
-    with opened.allowance.part() as part:
-        table = redacted(opened.range_table, rules, removed, part, renamed)
-        made = DebugRecords(FormBuilder.of(table, allowance=part).form())
+    with memory.part():
+        table = redacted(opened.range_table, rules, removed, renamed)
+        made = DebugRecords(FormBuilder.of(table).form())
         former = dict(zip(table.names, opened.range_table.names, strict=True))
         records = {}
         for new in made:
             name = former[new]
             records[name] = made[new]
-            opened.allowance.take(len(records[name]), "bytes of a record", record=name)
-    opened.allowance.take(removed.memory - before, "lines that are removed")
+            memory.take(len(records[name]), "bytes of a record", record=name)
+    memory.take(removed.memory - before, "lines that are removed")
     return records
 
 
-def redacted(
-    table: RangeTable, rules: Rules, removed: Removed, allowance: Allowance, renamed: Renamed | None = None
-) -> RangeTable:
+def redacted(table: RangeTable, rules: Rules, removed: Removed, renamed: Renamed | None = None) -> RangeTable:
     """The table with other paths and texts, and, for renamed code, other places and names.
 
     Args:
@@ -94,8 +92,8 @@ def redacted(
         renamed: the archive with other names; None where they stay.
     """
     sources = table.sources
-    allowance.take(ROW_BYTES * len(table) + SOURCE_BYTES * len(sources), "source ranges")
-    texts = texts_of(sources, allowance)
+    memory.take(ROW_BYTES * len(table) + SOURCE_BYTES * len(sources), "source ranges")
+    texts = texts_of(sources)
     filenames = sorted({string for string in sources.filename.tolist() if string >= 0})
     files = dict(zip(filenames, sources.strings.copies(np.array(filenames, np.int64)), strict=True))
     calls = {line for lines in texts.lines if texts.are_calls(lines) for line in lines}
@@ -117,7 +115,7 @@ def redacted(
         elif rules.source == "keep":
             new = lines
         else:
-            allowance.take(COPIES * sum(map(len, lines)) + LINE_BYTES * len(lines), "lines of sources")
+            memory.take(COPIES * sum(map(len, lines)) + LINE_BYTES * len(lines), "lines of sources")
             marked = _marked(lines, start[rows], end[rows])
             new = _blanked(lines, marked, removed, keeps=rules.source == "lines")
         pieces.append(strings.pieces(new))
@@ -126,7 +124,7 @@ def redacted(
     filename = [
         strings.number(names[files[string]]) if string >= 0 else -1 for string in sources.filename.tolist()
     ]
-    first, piece = _of_sources(texts.number, pieces, allowance)
+    first, piece = _of_sources(texts.number, pieces)
     return replace(
         table if renamed is None else renamed.table(table),
         start=start,
@@ -139,9 +137,7 @@ def redacted(
     )
 
 
-def check_lines(
-    before: RangeTable, after: RangeTable, allowance: Allowance, renamed: Renamed | None = None
-) -> None:
+def check_lines(before: RangeTable, after: RangeTable, renamed: Renamed | None = None) -> None:
     """Refuse a table with other rows, tags or line numbers than before.
 
     Args:
@@ -151,16 +147,16 @@ def check_lines(
     same = expected.names == after.names and all(
         np.array_equal(getattr(expected, name), getattr(after, name)) for name in ("first", "offset", "tag")
     )
-    old, new = (_line_numbers(table, allowance) for table in (before, after))
+    old, new = (_line_numbers(table) for table in (before, after))
     if not same or not np.array_equal(old, new):
         raise ArchiveError("source ranges would be on other lines; nothing is written")
 
 
-def _line_numbers(table: RangeTable, allowance: Allowance) -> Ints:
+def _line_numbers(table: RangeTable) -> Ints:
     """The lines that each row's range begins and ends on (2, n)."""
-    with allowance.part() as part:
-        part.take(ROW_BYTES * len(table) + SOURCE_BYTES * len(table.sources), "source ranges")
-        texts = texts_of(table.sources, part)
+    with memory.part():
+        memory.take(ROW_BYTES * len(table) + SOURCE_BYTES * len(table.sources), "source ranges")
+        texts = texts_of(table.sources)
         numbers = np.stack([table.start, table.end])
         rows_of = _by_text(table.source, texts.number, len(texts.lines))
         for rows, lines in zip(rows_of, texts.lines, strict=True):
@@ -220,7 +216,7 @@ def _moved(positions: Ints, before: Sequence[bytes], after: Sequence[bytes]) -> 
     return moved
 
 
-def _of_sources(number: Ints, pieces: Sequence[Sequence[int]], allowance: Allowance) -> tuple[Ints, Ints]:
+def _of_sources(number: Ints, pieces: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     """The pieces of each source's text: where each one's begin (s + 1), and all of them.
 
     Args:
@@ -229,8 +225,8 @@ def _of_sources(number: Ints, pieces: Sequence[Sequence[int]], allowance: Allowa
     """
     counts = np.array([len(piece) for piece in pieces], np.int64)
     first = firsts(counts[number])
-    allowance.take(VALUE_WIDTH * int(first[-1]), "pieces of texts")
-    with allowance.lent(4 * VALUE_WIDTH * int(first[-1]), "pieces of texts"):
+    memory.take(VALUE_WIDTH * int(first[-1]), "pieces of texts")
+    with memory.lent(4 * VALUE_WIDTH * int(first[-1]), "pieces of texts"):
         every = np.array([piece for some in pieces for piece in some], np.int64)
         return first, every[spread(firsts(counts)[number], counts[number])]
 

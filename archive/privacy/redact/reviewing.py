@@ -25,7 +25,6 @@ from archive.privacy.review.ways import ways_out
 if TYPE_CHECKING:
     from os import PathLike
 
-    from archive.base.limits import Allowance
     from archive.io.mapped import Source
     from archive.io.output import Sink
     from archive.privacy.redact.removed import Removed
@@ -64,9 +63,9 @@ class ReviewChoice(NamedTuple):
                 "there is no review to accept names in: give --review FILE", in_python="review=FILE"
             )
 
-    def listing(self, rules: Rules, allowance: Allowance) -> Listing | None:
+    def listing(self, rules: Rules) -> Listing | None:
         """What lists the result; None where that was not asked for."""
-        return Listing(allowance) if rules.people or self.path is not None else None
+        return Listing() if rules.people or self.path is not None else None
 
 
 def unaccepted(

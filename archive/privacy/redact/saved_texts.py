@@ -20,6 +20,7 @@ from collections import deque
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, one_line
 from archive.pickles.machine import Machine
 from archive.pickles.values import DICTS, Global, Inert, set_of, walked
@@ -28,7 +29,6 @@ from archive.pickles.write import text_head
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from archive.base.limits import Allowance
 
 HEADS = {"SHORT_BINUNICODE": 2, "BINUNICODE": 5, "BINUNICODE8": 9}
 """Bytes of an instruction before its text."""
@@ -97,11 +97,11 @@ class SavedTexts(NamedTuple):
     frames: Sequence[tuple[int, int]]
 
 
-def texts_of(data: memoryview, allowance: Allowance) -> SavedTexts:
+def texts_of(data: memoryview) -> SavedTexts:
     """The texts of a pickle, with what they are for."""
     machine = _TextMachine()
-    machine.run(data, 0, allowance)
-    allowance.take(TEXT_BYTES * machine.steps, "texts of a pickle")
+    machine.run(data, 0)
+    memory.take(TEXT_BYTES * machine.steps, "texts of a pickle")
     for value, reason in machine.needed:
         _mark_needed(value, reason, machine.seen)
     for state in machine.attributes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.frames import BYTES_CALL
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
     from archive.debuginfo.tables import RangeTable, SourceTable
 
@@ -44,28 +44,28 @@ class RangeTexts:
         return bool(own) and self.calls.issuperset(own)
 
 
-def called(table: RangeTable, allowance: Allowance) -> set[tuple[bytes, bytes]]:
+def called(table: RangeTable) -> set[tuple[bytes, bytes]]:
     """The Python functions in stacks of traced operations, each with its file."""
-    with allowance.part() as part:
-        texts = texts_of(table.sources, part)
+    with memory.part():
+        texts = texts_of(table.sources)
         lines = {line for text in texts.lines if texts.are_calls(text) for line in text}
         return {(call["file"], call["function"]) for call in map(BYTES_CALL.fullmatch, lines) if call}
 
 
-def texts_of(sources: SourceTable, allowance: Allowance) -> RangeTexts:
+def texts_of(sources: SourceTable) -> RangeTexts:
     """The texts of sources."""
     known: dict[bytes, int] = {}
     numbers: dict[tuple[bytes, ...], int] = {}
     number: list[int] = []
-    cutter = _Cutter(sources.strings, allowance)
+    cutter = _Cutter(sources.strings)
     for low, high in pairwise(sources.first.tolist()):
         pieces = sources.piece[low:high]
         same = pieces.tobytes()
         if same not in known:
-            allowance.take(PIECE_BYTES + len(same), "texts of sources")
+            memory.take(PIECE_BYTES + len(same), "texts of sources")
             lines = cutter.lines(pieces.tolist())
             if lines not in numbers:
-                allowance.take(TEXT_BYTES + PLACE_BYTES * len(lines), "texts of sources")
+                memory.take(TEXT_BYTES + PLACE_BYTES * len(lines), "texts of sources")
             known[same] = numbers.setdefault(lines, len(numbers))
         number.append(known[same])
     calls = set(filter(BYTES_CALL.fullmatch, cutter.every))
@@ -79,8 +79,8 @@ class _Cutter:
         every: each line.
     """
 
-    def __init__(self, strings: StringTable, allowance: Allowance) -> None:
-        self._strings, self._allowance = strings, allowance
+    def __init__(self, strings: StringTable) -> None:
+        self._strings = strings
         self._cut: dict[int, list[bytes]] = {}
         self._joined: dict[tuple[bytes, ...], bytes] = {}
         self.every: dict[bytes, bytes] = {}
@@ -102,11 +102,11 @@ class _Cutter:
     def _cut_in(self, piece: int) -> list[bytes]:
         """The lines of a piece; the first and last may be parts of lines."""
         size = int(self._strings.length[piece])
-        with self._allowance.lent(2 * size, "texts of sources"):
+        with memory.lent(2 * size, "texts of sources"):
             text = bytes(self._strings.data(piece))
             count = text.count(b"\n") + 1
-            self._allowance.take(PIECE_BYTES + PLACE_BYTES * count, "lines of sources")
-            with self._allowance.lent(LINE_BYTES * count, "lines of sources"):
+            memory.take(PIECE_BYTES + PLACE_BYTES * count, "lines of sources")
+            with memory.lent(LINE_BYTES * count, "lines of sources"):
                 lines = text.split(b"\n")
         self._cut[piece] = [self._known(line) for line in lines]
         return self._cut[piece]
@@ -117,13 +117,13 @@ class _Cutter:
             return parts[0] if parts else b""
         key = tuple(parts)
         if key not in self._joined:
-            self._allowance.take(PIECE_BYTES + PLACE_BYTES * len(parts), "lines of sources")
-            with self._allowance.lent(sum(map(len, parts)), "lines of sources"):
+            memory.take(PIECE_BYTES + PLACE_BYTES * len(parts), "lines of sources")
+            with memory.lent(sum(map(len, parts)), "lines of sources"):
                 self._joined[key] = self._known(b"".join(parts))
         return self._joined[key]
 
     def _known(self, line: bytes) -> bytes:
         """A line as it is among all lines."""
         if line not in self.every:
-            self._allowance.take(LINE_BYTES + LINE_COPIES * len(line), "lines of sources")
+            memory.take(LINE_BYTES + LINE_COPIES * len(line), "lines of sources")
         return self.every.setdefault(line, line)

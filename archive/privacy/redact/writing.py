@@ -115,7 +115,7 @@ def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tup
         new_names = set(changes.renamed.values())
         taken_over = {name: record for name, record in here.items() if name not in new_names}
         together = archive_id(ChainMap({name: before[name] for name in raw}, taken_over), left)
-    check_gives(contents, memoryview(companion), together, after.allowance)
+    check_gives(contents, memoryview(companion), together)
     return contents, companion
 
 

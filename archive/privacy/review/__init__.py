@@ -17,6 +17,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.quick_dataclass import dataclass
@@ -120,19 +121,18 @@ def review(
     if reviewed is not None:
         check_apart(reviewed, source)
         read_review(reviewed)
-    with closing(Mapped(source)) as mapped:
-        allowance = limits.allowance(mapped.weight)
-        walker = Walker(allowance, deep=True)
+    with closing(Mapped(source)) as mapped, memory.charged(limits.allowance(mapped.weight)):
+        walker = Walker(deep=True)
         after = bytes_behind(mapped.data)
-        recognised, pieces = pieces_of(Mapped(mapped.data[:-after]) if after else mapped, walker, allowance)
+        recognised, pieces = pieces_of(Mapped(mapped.data[:-after]) if after else mapped, walker)
         if recognised.kind not in COMMAND_KINDS["leaks"]:
             raise recognised.refusal(mapped.name)
-        listing = Listing(allowance)
+        listing = Listing()
         for piece in pieces:
             listing.take(piece)
         if after:
             rest = mapped.data[-after:]
-            listing.take(FilePiece(AFTER, RecordKind.OTHER, rest, allowance))
+            listing.take(FilePiece(AFTER, RecordKind.OTHER, rest))
             walker.read += after
         listed = Review(
             mapped.name,

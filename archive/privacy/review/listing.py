@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import one_line
 from archive.base.quick_dataclass import dataclass
 from archive.container.serialization_id import RECORD_NAME
@@ -41,7 +42,6 @@ from archive.privacy.review.vocabulary import DIGITS, vocabulary
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from archive.base.limits import Allowance
     from archive.privacy.pieces.piece import FilePiece
 
 # --- what is known
@@ -191,16 +191,12 @@ class _Found:
 class Listing:
     """Collects the texts of a file's pieces.
 
-    Args:
-        allowance: is charged the memory of rows.
-
     Attributes:
         passed_over: bytes of machine code that were not looked at.
         numbers: bytes of tensors; only those that are texts are listed.
     """
 
-    def __init__(self, allowance: Allowance) -> None:
-        self._allowance = allowance
+    def __init__(self) -> None:
         self._words = vocabulary()
         self._names: dict[str, _Found] = {}
         self._keys: dict[str, _Found] = {}
@@ -254,7 +250,7 @@ class Listing:
             self._shown.add(text)
             self._add(self._values, text, count, record, at)
         elif text not in self._known:
-            self._allowance.take(ROW_BYTES + len(text), "texts that are listed")
+            memory.take(ROW_BYTES + len(text), "texts that are listed")
             self._known.update((text, text.partition("/")[2]))
             words = _parts_of_name(text)
             if _is_spelled(words):
@@ -360,7 +356,7 @@ class Listing:
         place = place if at is None else f"{place}, byte {piece.place(at):,}"
         row = _row_of_table("key", what, table, place)
         if row.table not in self._tables:
-            self._allowance.take(sum(map(len, table)) + ROW_BYTES * len(table), "tables that are listed")
+            memory.take(sum(map(len, table)) + ROW_BYTES * len(table), "tables that are listed")
             self._entries.update(table)
             self._tables[row.table] = row
 
@@ -369,7 +365,7 @@ class Listing:
         if known is not None:
             known.count += count
             return
-        self._allowance.take(ROW_BYTES + 4 * len(text), "texts that are listed")
+        memory.take(ROW_BYTES + 4 * len(text), "texts that are listed")
         place = one_line(record) or BETWEEN
         found[text] = _Found(count, place if at is None else f"{place}, byte {at:,}")
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.base.quick_dataclass import dataclass
 from archive.formats.record_kinds import BYTECODE
@@ -41,7 +42,6 @@ from archive.privacy.review.tables import FEWEST_MERGES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from archive.base.limits import Allowance
 
 MOST_BYTES = 1 << 23
 """Bytes of a pickle that is read; texts of a larger one are values."""
@@ -79,16 +79,16 @@ class PickleRoles:
     pairs: list[tuple[str, str]] = field(default_factory=list)
 
 
-def roles_of_pickle(data: memoryview, allowance: Allowance) -> PickleRoles:
+def roles_of_pickle(data: memoryview) -> PickleRoles:
     """The roles of the texts of a pickle, and of those right after it."""
     roles, at = PickleRoles(), 0
     if len(data) > MOST_BYTES:
         _take_numbers(data, roles)
         return roles
     try:
-        with allowance.part() as part:
+        with memory.part():
             for _ in range(MOST_IN_ROW):
-                value, at = plain_value(data, at, part)
+                value, at = plain_value(data, at)
                 _walk(value, roles)
                 if at >= len(data) or not is_pickle(bytes(data[at:])):
                     break
@@ -292,10 +292,10 @@ def _is_table(value: Inert, roles: PickleRoles) -> bool:
     return True
 
 
-def constants_of_bytecode(data: memoryview, allowance: Allowance) -> set[str]:
+def constants_of_bytecode(data: memoryview) -> set[str]:
     """The texts of bytecode that aren't names: constants, and defaults of arguments."""
-    with allowance.part() as part:
-        tree = read_trees([Pickle(BYTECODE, data)], [False], part)
+    with memory.part():
+        tree = read_trees([Pickle(BYTECODE, data)], [False])
         texts = tree.strings.copies()
         markers = [number for number, text in enumerate(texts) if text in CONSTANTS]
         is_text = tree.kinds(np.arange(len(tree.value))) == ValueKind.TEXT

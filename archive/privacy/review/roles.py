@@ -41,7 +41,6 @@ from archive.privacy.review.tables import FEWEST_MERGES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from archive.base.limits import Allowance
     from archive.privacy.pieces.layers import Layer
     from archive.privacy.pieces.piece import FilePiece
 
@@ -111,7 +110,7 @@ def texts_in(piece: FilePiece) -> PieceTexts:
         if is_pickle(data):
             return PieceTexts(iter([*_of_old_header(piece, apart), *apart.texts]), apart.tables)
         return PieceTexts(_each_once(texts_of_tensor_file(piece), piece))
-    of_strings = list(_of_strings(data, kind, piece.allowance, piece.place, apart))
+    of_strings = list(_of_strings(data, kind, piece.place, apart))
     return PieceTexts(iter([*of_strings, *apart.texts]), apart.tables)
 
 
@@ -124,7 +123,7 @@ def _of_old_header(piece: FilePiece, apart: Apart) -> Iterator[PlacedText]:
     assert isinstance(place, ShiftedPlaces)  # noqa: S101 (its caller)
     for start, stop in pairwise([*place.at, len(piece.bytes)]):
         outer = partial(_shifted, place, start)
-        for text in _of_strings(piece.bytes[start:stop], piece.kind, piece.allowance, outer, apart):
+        for text in _of_strings(piece.bytes[start:stop], piece.kind, outer, apart):
             if text.text not in SYSTEM and (not start or STORAGE_ID.fullmatch(text.text) is None):
                 yield text
 
@@ -185,7 +184,6 @@ LONG_NUMBERS = re.compile(rb"\[(?=[^.]*?[0-9]{7})[-0-9, ]++\]")
 def _of_strings(
     data: bytes,
     kind: RecordKind,
-    allowance: Allowance,
     outer: Callable[[int], int],
     apart: Apart,
 ) -> Iterator[PlacedText]:
@@ -194,10 +192,10 @@ def _of_strings(
         role = "name" if kind is RecordKind.FORMAT else "value"
         yield PlacedText(role, data.decode("utf-8", "backslashreplace"), 1, outer(0))
         return
-    stack = [(layer, kind, 0) for layer in layers(data, allowance, outer, 1)]
+    stack = [(layer, kind, 0) for layer in layers(data, outer, 1)]
     while stack:
         layer, kind_of_layer, depth = stack.pop()
-        role_of = _roles(layer, kind_of_layer, allowance, apart)
+        role_of = _roles(layer, kind_of_layer, apart)
         raws = list(layer.counts)
         wholes = [_whole(layer, raw) for raw in raws]
         nested = set(with_form(wholes)) if depth < DEEPEST else set[int]()
@@ -233,7 +231,7 @@ def _of_strings(
                 is_plain = role == "name" or "".join(plain.split()).isprintable()
                 yield PlacedText(role, plain if is_plain else text, layer.counts[raw], layer.place(raw, 0))
         for below, strings in inner.items():
-            stack += [(one, below, depth + 1) for one in layers_within(layer, strings, allowance, 1)]
+            stack += [(one, below, depth + 1) for one in layers_within(layer, strings, 1)]
 
 
 def _of_bytes(text: str) -> str:
@@ -275,7 +273,7 @@ def _whole(layer: Layer, raw: bytes) -> bytes:
 RoleOf = "Callable[[str, int], str]"
 
 
-def _roles(layer: Layer, kind: RecordKind, allowance: Allowance, apart: Apart) -> Callable[[str, int], str]:
+def _roles(layer: Layer, kind: RecordKind, apart: Apart) -> Callable[[str, int], str]:
     """What finds the role of a text of a layer, by how often it occurs; "" for what is listed separately."""
     if kind in ALL_NAMES:
         return lambda _text, _count: "name"
@@ -283,12 +281,12 @@ def _roles(layer: Layer, kind: RecordKind, allowance: Allowance, apart: Apart) -
         return lambda text, _count: "name" if SOURCE_FILE.fullmatch(text) else "value"
     if isinstance(layer, PickleLayer):
         data = memoryview(layer.data)
-        roles = roles_of_pickle(data, allowance)
+        roles = roles_of_pickle(data)
         at = layer.outer(0)
         apart.texts.extend(PlacedText(*found, times, at) for found, times in roles.spelled.items())
         if kind is RecordKind.BYTECODE:
             with suppress(ArchiveError):  # of another form: roles are those of any pickle
-                constants = constants_of_bytecode(data, allowance)
+                constants = constants_of_bytecode(data)
                 return lambda text, _count: "value" if text in constants else "name"
         apart.tables.extend(roles.tables)
         apart.texts.extend(PlacedText("value", " ".join(pair), 1, at) for pair in roles.pairs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.companion.build import build_companion
 from archive.reader.collect import check_debug_info, collect
 from archive.reader.halves.joined import check_gives, with_digest
@@ -28,6 +29,6 @@ def companion_of(opened: Archive) -> bytes:
     check_debug_info(opened)
     contents = companion_contents(opened, kept_handles(opened, None, "", by_default="unique"))
     data = build_companion(contents)
-    with opened.allowance.part() as part:
-        check_gives(contents, memoryview(data), opened.archive_id, part)
+    with memory.part():
+        check_gives(contents, memoryview(data), opened.archive_id)
     return data

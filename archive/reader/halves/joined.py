@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.companion.members import FILE_DIGEST, ORIGIN_BY_NAME, MemberKind, Origin, digest_value
 from archive.companion.parse import parse_companion
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import BinaryIO
 
-    from archive.base.limits import Allowance
     from archive.companion.contents import Contents
     from archive.container.record import Record
     from archive.container.write import Member
@@ -152,7 +152,7 @@ def joined_members(
         )
     values = contents.columns["member.kind"].tolist()
     modified = contents.columns.get("member.modified", np.zeros(len(values), np.int64)).tolist()
-    raw, left, allowance = contents.records.raw, left or {}, contents.form.allowance
+    raw, left = contents.records.raw, left or {}
     rows_by_program = _program_rows(contents, records)
     gone = raw.keys() | contents.replaced.keys() | rows_by_program.keys()
     kept = iter([records[name] for name in counted_names(records) if name not in gone])
@@ -173,10 +173,10 @@ def joined_members(
                 name, rows = next(programs)
                 metadata = [contents.form.metadata.of(row) for row in rows]
                 stripped = memoryview(left[name]) if name in left else records[name].view()
-                member = _member(name, filled(stripped, metadata, allowance), deflated=kind.deflated)
+                member = _member(name, filled(stripped, metadata), deflated=kind.deflated)
             elif kind.origin is Origin.OBJECT:
                 record, (table, behind) = next(kept), next(objects)
-                member = _object(record, table, behind, allowance, deflated=kind.deflated)
+                member = _object(record, table, behind, deflated=kind.deflated)
             elif kind.origin is Origin.KEPT:
                 member = _stored_as(next(kept), deflated=kind.deflated)
             else:  # the computed serialization id is empty until all others are known
@@ -213,14 +213,12 @@ def _program_rows(contents: Contents, records: Mapping[str, Record]) -> dict[str
     return rows_by_program
 
 
-def _object(
-    record: Record, table: SectionTable, behind: memoryview, allowance: Allowance, *, deflated: bool
-) -> Member:
+def _object(record: Record, table: SectionTable, behind: memoryview, *, deflated: bool) -> Member:
     """A shared object with the bytes after its segments, as a member; they may never have been cut off."""
     from archive.formats.elf.cutting import cut, uncut  # noqa: PLC0415 (few archives have compiled models)
 
     view = record.view()
-    allowance.take(len(view) + len(behind), "bytes of a shared object", record=record.name)
+    memory.take(len(view) + len(behind), "bytes of a shared object", record=record.name)
     whole = cut(view)
     data = uncut(view if whole is None else view[: whole.size], table, behind)
     return _member(record.name, data, deflated=deflated)
@@ -242,16 +240,15 @@ def _member(name: str, data: bytes | memoryview, *, deflated: bool) -> Member:
     return replace(member, data=memoryview(deflated_as_by_pytorch(data)), deflated=True)
 
 
-def check_gives(contents: Contents, companion: memoryview, left: bytes, allowance: Allowance) -> None:
+def check_gives(contents: Contents, companion: memoryview, left: bytes) -> None:
     """Refuse a split that lost something.
 
     Args:
         contents: what the companion was made of.
         companion: the companion file, which must hold the same.
         left: the archive id of what is left, which must be that of the contents.
-        allowance: the memory that reading the companion may take.
     """
-    read = parse_companion(companion, allowance)
+    read = parse_companion(companion)
     same = read.columns.keys() == contents.columns.keys()
     same = same and (read.raw, read.behind) == (contents.raw, contents.behind)
     same = same and all(

@@ -27,6 +27,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import in_file, one_line, shown
 from archive.base.json_text import read_json
 from archive.base.limits import Steps
@@ -220,7 +221,7 @@ class InstructionNodes:
             by_handle = defaultdict[int, list[ProgramNode]](list)
             for node in () if name is None else _all_nodes(self.archive.programs[name]):
                 handles = node_handles(node.site.metadata)
-                self.archive.allowance.take(BYTES_A_HANDLE * len(handles), "debug handles")
+                memory.take(BYTES_A_HANDLE * len(handles), "debug handles")
                 sourced = self._regions.sourced(node) if handles else node
                 for handle in handles:
                     by_handle[handle].append(sourced)
@@ -331,7 +332,7 @@ class Regions:
         if record is None:
             return None
         with in_file(self._archive.file, GRAPH_ID):
-            graph_id: object = read_json(record.view(), self._archive.allowance)
+            graph_id: object = read_json(record.view())
         return graph_id if isinstance(graph_id, int) else None
 
     @cached_property

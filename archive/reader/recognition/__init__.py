@@ -25,6 +25,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
@@ -191,17 +192,17 @@ def recognise_for(source: Source, kinds: Collection[FileKind], *, limits: Limits
 
 def _recognise(source: Source, limits: Limits, kinds: Collection[FileKind], *, look: bool) -> Recognised:
     mapped = by_ranges(source)
-    allowance = limits.allowance(mapped.weight)
-    if is_companion(mapped.data):
-        mapped.close()
-        return COMPANION
-    if not has_end(mapped.data):
-        try:
-            return _no_zip(mapped.data, allowance, look=look)
-        finally:
+    with memory.charged(limits.allowance(mapped.weight)):
+        if is_companion(mapped.data):
             mapped.close()
-    with Container(mapped, allowance, rooted=False) as container:
-        return recognise_zip(container, look=look and _is_worth_a_look(container, kinds))
+            return COMPANION
+        if not has_end(mapped.data):
+            try:
+                return _no_zip(mapped.data, look=look)
+            finally:
+                mapped.close()
+        with Container(mapped, rooted=False) as container:
+            return recognise_zip(container, look=look and _is_worth_a_look(container, kinds))
 
 
 def _is_worth_a_look(container: Container, kinds: Collection[FileKind]) -> bool:
@@ -229,15 +230,9 @@ def listed_kind(file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bo
     return None if kind is FileKind.CUT else kind
 
 
-def opened_archive(
-    mapped: Mapped | Fetched, allowance: Allowance, kinds: Collection[FileKind] = ARCHIVE_KINDS
-) -> Container:
-    """Open a mapped archive.
-
-    Args:
-        allowance: what it may take.
-    """
-    container = opened_zip(mapped, allowance)
+def opened_archive(mapped: Mapped | Fetched, kinds: Collection[FileKind] = ARCHIVE_KINDS) -> Container:
+    """Open a mapped archive."""
+    container = opened_zip(mapped)
     recognised = recognise_zip(container, look=_is_worth_a_look(container, kinds))
     if recognised.kind not in kinds:
         container.close()
@@ -260,22 +255,22 @@ def check_companion(mapped: Mapped | Fetched, limits: Limits) -> None:
     raise ArchiveError(expected="a companion", found=what, file=mapped.name)
 
 
-def opened_zip(mapped: Mapped | Fetched, allowance: Allowance) -> Container:
+def opened_zip(mapped: Mapped | Fetched) -> Container:
     """Open a mapped zip of any kind."""
     if has_end(mapped.data):
-        return Container(mapped, allowance, rooted=False)
+        return Container(mapped, rooted=False)
     try:
-        raise _no_zip(mapped.data, allowance).refusal(mapped.name)
+        raise _no_zip(mapped.data).refusal(mapped.name)
     finally:
         mapped.close()
 
 
-def head_kind(mapped: Mapped | Fetched, allowance: Allowance) -> FileKind:
+def head_kind(mapped: Mapped | Fetched) -> FileKind:
     """The kind of a file that isn't a zip, by its first bytes."""
-    return _no_zip(mapped.data, allowance, look=False).kind
+    return _no_zip(mapped.data, look=False).kind
 
 
-def _no_zip(data: Bytes, allowance: Allowance, *, look: bool = True) -> Recognised:
+def _no_zip(data: Bytes, *, look: bool = True) -> Recognised:
     if len(data) and LOCAL.magic.startswith(data[: len(LOCAL.magic)]):
         others = bytes_behind(data)
         if others:
@@ -285,7 +280,7 @@ def _no_zip(data: Bytes, allowance: Allowance, *, look: bool = True) -> Recognis
         return Recognised(FileKind.CUT, "a zip without its end, cut short or with many other bytes after it")
     from archive.reader.recognition.heads import recognise_head  # noqa: PLC0415 (decompressors, for others)
 
-    return recognise_head(data, allowance, look=look)
+    return recognise_head(data, look=look)
 
 
 # --- zips
@@ -364,8 +359,8 @@ def _tensors_of(container: Container, name: str) -> dict[str, Tensor]:
 
     key = TENSORS_OF + name
     if key not in container.found:
-        with container.allowance.part() as values:
-            container.found[key] = tensors_in(unpickled(container, values, name))
+        with memory.part():
+            container.found[key] = tensors_in(unpickled(container, name))
     found: dict[str, Tensor] = container.found[key]
     return found
 
@@ -376,8 +371,8 @@ def _saved_object(container: Container) -> Recognised:
     from archive.pickles.values import Inert  # noqa: PLC0415 (for torch.save only)
     from archive.reader.recognition.saved import recognised  # noqa: PLC0415 (the same)
 
-    with container.allowance.part() as values:
-        value = unpickled(container, values)
+    with memory.part():
+        value = unpickled(container)
         what = recognised(value)
         container.found[IS_DICT] = isinstance(value, Inert) and value.what == "dict"
         with suppress(ArchiveError):  # whoever asks for them gets the error
@@ -407,13 +402,13 @@ def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
     return packaged
 
 
-def unpickled(container: Container, allowance: Allowance, name: str = DATA) -> object:
+def unpickled(container: Container, name: str = DATA) -> object:
     """The value of a pickle that Python wrote, described rather than created."""
     from archive.pickles.machine import plain_value  # noqa: PLC0415 (the same)
 
     record = container.records[name]
     with in_file(container.file, name):
-        value, _ = plain_value(record.view(), 0, allowance)
+        value, _ = plain_value(record.view(), 0)
         return value
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import zstandard
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, one_line, shown
 from archive.container.headers import LOCAL
 from archive.formats.etdump import is_dump
@@ -27,7 +28,6 @@ from archive.reader.recognition.saved import object_words
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.base.limits import Allowance
     from archive.io.ranged import Bytes
 
 HEAD = 4096
@@ -91,21 +91,20 @@ LEGACY_TAR_FILES = {"sys_info", "pickle", "storages", "tensors"}
 """The files of a tar that ``torch.save`` wrote."""
 
 
-def recognise_head(data: Bytes, allowance: Allowance, *, look: bool) -> Recognised:
+def recognise_head(data: Bytes, *, look: bool) -> Recognised:
     """Recognise a file that isn't a zip.
 
     Args:
-        allowance: the memory and sizes that the file may ask for.
         look: look into compressed files and pickles, too.
     """
     head = bytes(data[:HEAD])
     if not head:
         return Recognised(FileKind.EMPTY, "an empty file")
-    recognised = _by_prefix(head, allowance, look=look)
+    recognised = _by_prefix(head, look=look)
     if recognised is not None:
         return recognised
     if head[:1] == b"\x80" and (at := head.find(MAGIC_PICKLE, 0, FRAMED)) > 0:
-        return _legacy(data, at + len(MAGIC_PICKLE), allowance, look=look)
+        return _legacy(data, at + len(MAGIC_PICKLE), look=look)
     if cut := _cut_safetensors(data):
         return Recognised(FileKind.CUT_SAFETENSORS, f"{FileKind.CUT_SAFETENSORS}: {cut}")
     for is_it, kind in TESTS:
@@ -114,7 +113,7 @@ def recognise_head(data: Bytes, allowance: Allowance, *, look: bool) -> Recognis
     return Recognised(FileKind.UNKNOWN, f"no known kind of file (it begins with {shown(head[:16])})")
 
 
-def _by_prefix(head: bytes, allowance: Allowance, *, look: bool) -> Recognised | None:
+def _by_prefix(head: bytes, *, look: bool) -> Recognised | None:
     for magic, kind in PREFIXES:
         if head.startswith(magic):
             size = LFS_SIZE.search(head)
@@ -122,7 +121,7 @@ def _by_prefix(head: bytes, allowance: Allowance, *, look: bool) -> Recognised |
             return Recognised(kind, KIND_WORDS[kind] + of)
     for magic, kind in COMPRESSED:
         if head.startswith(magic):
-            around = _compressed(head, kind, allowance) if look else ""
+            around = _compressed(head, kind) if look else ""
             article = "an" if kind is FileKind.XZ else "a"
             return Recognised(kind, f"{article} {kind} file{around}")
     if is_dump(head):
@@ -138,26 +137,26 @@ def _by_prefix(head: bytes, allowance: Allowance, *, look: bool) -> Recognised |
     return Recognised(FileKind.TAR, f"a tar archive, whose first file is {one_line(name)}")
 
 
-def _compressed(head: bytes, kind: FileKind, allowance: Allowance) -> str:
+def _compressed(head: bytes, kind: FileKind) -> str:
     """The contents of a compressed file, in words, as far as its first bytes show them; else ""."""
     with suppress(zlib.error, lzma.LZMAError, OSError, EOFError, zstandard.ZstdError):
         start = UNPACK[kind](head)
         if start.startswith(LOCAL.magic):
             return " around a zip"
         if start:
-            inner = recognise_head(memoryview(start), allowance, look=False)
+            inner = recognise_head(memoryview(start), look=False)
             return "" if inner.kind is FileKind.UNKNOWN else f" around {inner.what}"
     return ""
 
 
-def _legacy(data: Bytes, at: int, allowance: Allowance, *, look: bool) -> Recognised:
+def _legacy(data: Bytes, at: int, *, look: bool) -> Recognised:
     """Recognise a pickle stream of legacy ``torch.save``, from the byte after the magic number on."""
     what = "an object"
     pickles = data if isinstance(data, memoryview) else data[: PICKLES if look else 0]
-    with suppress(ArchiveError), allowance.part() as values:
+    with suppress(ArchiveError), memory.part():
         value: object = None
         for _ in range(OBJECT if look else 0):
-            value, at = plain_value(pickles, at, values)
+            value, at = plain_value(pickles, at)
         what = object_words(value) if look else what
     return Recognised(FileKind.LEGACY, f"{what}, saved by torch.save in its format before PyTorch 1.6")
 

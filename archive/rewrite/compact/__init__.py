@@ -12,6 +12,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.container.deflate import deflated_size
 from archive.debuginfo.mending import mended
 from archive.debuginfo.model import RangeLayout
@@ -44,9 +45,9 @@ def compact_records(opened: Archive) -> dict[str, bytes]:
     """
     compacted = {}
     for name, ways in _ways(opened):
-        with opened.allowance.part() as part:
-            compacted[name] = _smallest(opened, name, ways(part))
-        opened.allowance.take(len(compacted[name]), "pickles", record=name)
+        with memory.part():
+            compacted[name] = _smallest(opened, name, ways())
+        memory.take(len(compacted[name]), "pickles", record=name)
     return compacted
 
 
@@ -64,11 +65,11 @@ def _ways(opened: Archive) -> Iterator[tuple[str, Callable[[Allowance], Iterable
         yield name, partial(method_ways, table)
 
 
-def _range_ways(table: RangeTable, number: int, allowance: Allowance, *, tables: bool) -> Iterator[bytes]:
+def _range_ways(table: RangeTable, number: int, *, tables: bool) -> Iterator[bytes]:
     """A record of source ranges, written in several ways."""
-    record = record_of(table, number, allowance)
+    record = record_of(table, number)
     layouts = _layouts(record, table.names[number], table.layouts[number], tables=tables)
-    return range_ways(record, layouts, allowance)
+    return range_ways(record, layouts)
 
 
 def _layouts(record: RangeRecord, name: str, layout: RangeLayout, *, tables: bool) -> set[RangeLayout]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import firsts, numbered, spread
 from archive.base.errors import ArchiveError, LimitError, in_file, shown
 from archive.base.strings import decoded
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import SourceTable
     from archive.reader.archive import Archive
@@ -63,11 +63,11 @@ def same_facts(before: Archive, after: Archive) -> None:
             _refuse_missing(name, before=name in old, after=name in new)
         compare_ranges(before, after, before.range_table.names)
         expected = mended(before.handle_table, before.range_table)[0]
-        compare_handles(expected, after.handle_table, before.allowance)
+        compare_handles(expected, after.handle_table)
         expected_methods, found_methods = before.method_records, after.method_records
         for name in METHOD_RECORDS.values():
-            with before.allowance.part() as part:
-                compare_methods(name, expected_methods.get(name), found_methods.get(name), part)
+            with memory.part():
+                compare_methods(name, expected_methods.get(name), found_methods.get(name))
 
 
 def compare_ranges(
@@ -120,8 +120,8 @@ def compare_rows(
 
         return place
 
-    with archive.allowance.part() as part:
-        part.take(ROW_BYTES * len(row), "rows that are compared")
+    with memory.part():
+        memory.take(ROW_BYTES * len(row), "rows that are compared")
         for field in fields:
             _compare(where(field, row), getattr(before, field)[row], getattr(after, field)[at])
         source, other_source = before.source[row], after.source[at]
@@ -130,16 +130,11 @@ def compare_rows(
         # Texts may be out of all proportion to their records: a long piece may stand in many of them.
         size = int(before.sources.lengths[pairs[0]].sum())
         records = sum(archive.records[name].size for name in before.names)
-        most = max(archive.allowance.limits.compared_bytes, TEXT_RATIO * records)
+        most = max(memory.limits().compared_bytes, TEXT_RATIO * records)
         if size > most:
             raise LimitError("compared_bytes", most, size)
         _compare_sources(
-            before.sources,
-            after.sources,
-            pairs,
-            lambda field: where(field, row[first]),
-            part,
-            unnamed=unnamed,
+            before.sources, after.sources, pairs, lambda field: where(field, row[first]), unnamed=unnamed
         )
 
 
@@ -148,7 +143,6 @@ def _compare_sources(
     after: SourceTable,
     pairs: tuple[Ints, Ints],
     where: Callable[[str], Where],
-    allowance: Allowance,
     *,
     unnamed: bool,
 ) -> None:
@@ -156,13 +150,13 @@ def _compare_sources(
     source, other = pairs
     _compare(where("starting_line"), before.line[source], after.line[other])
     known: Numbers = {} if unnamed else {b"": -1}
-    name = string_numbers(before.strings, before.filename[source], known, allowance)
-    other_name = string_numbers(after.strings, after.filename[other], known, allowance)
+    name = string_numbers(before.strings, before.filename[source], known)
+    other_name = string_numbers(after.strings, after.filename[other], known)
     _compare(where("filename"), name, other_name, _quoted(known))
     lengths = before.lengths[source]
     _compare(where("text"), lengths, after.lengths[other], _count_of("bytes"))
     numbers: Numbers = {}
-    sides = _pieces(before, source, numbers, allowance), _pieces(after, other, numbers, allowance)
+    sides = _pieces(before, source, numbers), _pieces(after, other, numbers)
     strings, ends, low = list(numbers), firsts(lengths), 0
 
     def texts(low: int, high: int) -> list[bytes]:
@@ -171,7 +165,7 @@ def _compare_sources(
 
     while low < len(source):
         high = max(int(np.searchsorted(ends, ends[low] + TEXT_CHUNK, "right")) - 1, low + 1)
-        with allowance.lent(2 * int(ends[high] - ends[low]), "texts that are compared"):
+        with memory.lent(2 * int(ends[high] - ends[low]), "texts that are compared"):
             old_texts, new_texts = texts(low, high)
             if old_texts != new_texts:
                 pair = next(pair for pair in range(low, high) if len({*texts(pair, pair + 1)}) > 1)
@@ -183,30 +177,30 @@ def _compare_sources(
         low = high
 
 
-def _pieces(sources: SourceTable, which: Ints, known: Numbers, allowance: Allowance) -> tuple[Ints, Ints]:
+def _pieces(sources: SourceTable, which: Ints, known: Numbers) -> tuple[Ints, Ints]:
     """The pieces of some sources' texts, equal ones with equal numbers, and the first of each text."""
     counts = np.diff(sources.first)[which]
-    allowance.take(PIECE_BYTES * int(counts.sum()), "pieces of texts")
+    memory.take(PIECE_BYTES * int(counts.sum()), "pieces of texts")
     index = sources.piece[spread(sources.first[which], counts)]
-    return string_numbers(sources.strings, index, known, allowance), firsts(counts)
+    return string_numbers(sources.strings, index, known), firsts(counts)
 
 
 # --- handles and methods
 
 
-def compare_handles(before: HandleTable | None, after: HandleTable | None, allowance: Allowance) -> None:
+def compare_handles(before: HandleTable | None, after: HandleTable | None) -> None:
     """Refuse call-stack maps that differ."""
     name = CALLSTACK_MAP
     _refuse_missing(name, before=before is not None, after=after is not None)
     if before is None or after is None:
         return
     _compare(lambda _: (name, ""), np.array([len(before)]), np.array([len(after)]), _count_of("handles"))
-    with allowance.part() as part:
-        part.take(HANDLE_BYTES * len(before) + FRAME_BYTES * len(before.next), "handles that are compared")
-        _compare_rows_of_handles(before, after, part)
+    with memory.part():
+        memory.take(HANDLE_BYTES * len(before) + FRAME_BYTES * len(before.next), "handles that are compared")
+        _compare_rows_of_handles(before, after)
 
 
-def _compare_rows_of_handles(before: HandleTable, after: HandleTable, allowance: Allowance) -> None:
+def _compare_rows_of_handles(before: HandleTable, after: HandleTable) -> None:
     """Compare the rows of two maps by handle, in any order of rows."""
     name = CALLSTACK_MAP
     order, other = (np.argsort(table.handle, kind="stable") for table in (before, after))
@@ -218,11 +212,11 @@ def _compare_rows_of_handles(before: HandleTable, after: HandleTable, allowance:
 
     _compare(where("tag"), before.tag[order], after.tag[other])
     known: Numbers = {}
-    op = string_numbers(before.strings, before.op, known, allowance)
-    other_op = string_numbers(after.strings, after.op, known, allowance)
+    op = string_numbers(before.strings, before.op, known)
+    other_op = string_numbers(after.strings, after.op, known)
     _compare(where("op"), op[order], other_op[other], _quoted(known))
     frames: dict[tuple[int, object], int] = {}
-    stack, other_stack = (_stack_numbers(table, known, frames, allowance) for table in (before, after))
+    stack, other_stack = (_stack_numbers(table, known, frames) for table in (before, after))
     for row in np.flatnonzero(stack[order] != other_stack[other])[:1].tolist():
         calls = before.entry(int(order[row])).stack, after.entry(int(other[row])).stack
         frame, pair = next((i, pair) for i, pair in enumerate(zip_longest(*calls)) if pair[0] != pair[1])
@@ -231,12 +225,10 @@ def _compare_rows_of_handles(before: HandleTable, after: HandleTable, allowance:
         raise ArchiveError(record=name, place=place, expected=expected, found=found)
 
 
-def _stack_numbers(
-    table: HandleTable, known: Numbers, frames: dict[tuple[int, object], int], allowance: Allowance
-) -> Ints:
+def _stack_numbers(table: HandleTable, known: Numbers, frames: dict[tuple[int, object], int]) -> Ints:
     """Numbers of the rows' call stacks, the same for equal ones; -1 for none (h)."""
     function, types, instances = (
-        string_numbers(table.strings, column, known, allowance).tolist()
+        string_numbers(table.strings, column, known).tolist()
         for column in (table.function, table.module_type, table.module_instance)
     )
     modules = [*zip(types, instances, strict=True), None]  # -1 finds the None
@@ -246,20 +238,16 @@ def _stack_numbers(
     return numbers
 
 
-def compare_methods(
-    name: str, before: MethodTable | None, after: MethodTable | None, allowance: Allowance
-) -> None:
+def compare_methods(name: str, before: MethodTable | None, after: MethodTable | None) -> None:
     """Refuse records of methods that differ."""
     _refuse_missing(name, before=before is not None, after=after is not None)
     if before is None or after is None:
         return
     _compare(lambda _: (name, "version"), np.array([before.version]), np.array([after.version]))
     _compare(lambda _: (name, ""), np.array([len(before)]), np.array([len(after)]), _count_of("methods"))
-    allowance.take(METHOD_BYTES * len(before) + VALUE_BYTES * len(before.value), "methods that are compared")
+    memory.take(METHOD_BYTES * len(before) + VALUE_BYTES * len(before.value), "methods that are compared")
     known: Numbers = {}
-    names, other_names = (
-        string_numbers(table.strings, table.name, known, allowance) for table in (before, after)
-    )
+    names, other_names = (string_numbers(table.strings, table.name, known) for table in (before, after))
     _compare(lambda method: (name, f"method {method}"), names, other_names, _quoted(known))
     _compare(
         lambda method: (name, f"method {method}"),
@@ -273,9 +261,7 @@ def compare_methods(
         return name, f"method {method}, instruction {instruction - int(before.first[method])}"
 
     if before.generation is Generation.MODULE_PATHS:
-        paths, other_paths = (
-            string_numbers(table.strings, table.value, known, allowance) for table in (before, after)
-        )
+        paths, other_paths = (string_numbers(table.strings, table.value, known) for table in (before, after))
         _compare(where, paths, other_paths, _quoted(known))
     else:
         _compare(where, before.value, after.value)

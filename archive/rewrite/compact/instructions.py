@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import firsts, numbered, spread
 from archive.base.quick_dataclass import dataclass
 from archive.formats.schema.pickled.containers import INTLIST
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
 
     Part = tuple[Ints | slice, Ints | int, np.ndarray | int, Ints | int]
 
@@ -169,19 +169,19 @@ LONG1_BYTES = 8
 TEXT_BYTES = 4
 
 
-def pickled(code: Instructions, strings: Sequence[bytes], allowance: Allowance) -> bytes:
+def pickled(code: Instructions, strings: Sequence[bytes]) -> bytes:
     """Write the pickle of one value.
 
     Args:
         code: the value's instructions.
         strings: the texts and names by number; both lines of a name end in a newline.
     """
-    with allowance.lent(INSTRUCTION_BYTES * len(code.op), "instructions"):
+    with memory.lent(INSTRUCTION_BYTES * len(code.op), "instructions"):
         op, arg = _with_memo(code)
         op = _with_widths(op, arg)
         lengths = np.array([len(string) for string in strings], np.int64)
         size = _sizes(op, arg, lengths)
-        with allowance.lent(COPIES * int(size.sum()), "pickles"):
+        with memory.lent(COPIES * int(size.sum()), "pickles"):
             return START + _bytes_of(op, arg, size, strings) + STOP
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import firsts, numbered, spread
 from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.model import RangeLayout
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.debuginfo.tables import RangeTable
 
 OFTEN = 6
@@ -94,14 +94,14 @@ class RangeRecord:
         return len(self.offset)
 
 
-def record_of(table: RangeTable, number: int, allowance: Allowance) -> RangeRecord:
+def record_of(table: RangeTable, number: int) -> RangeRecord:
     """Take one record out of a table."""
-    allowance.take(ROW_BYTES * len(table.rows(number)), "rows that are written in fewer bytes")
+    memory.take(ROW_BYTES * len(table.rows(number)), "rows that are written in fewer bytes")
     part = slice(int(table.first[number]), int(table.first[number + 1]))
     source, first = numbered(table.source[part])
     objects, sources = table.source[part][first], table.sources
-    texts = _texts(table, objects, allowance)
-    names, filename = own_strings(sources.strings, sources.filename[objects], allowance)
+    texts = _texts(table, objects)
+    names, filename = own_strings(sources.strings, sources.filename[objects])
     line = sources.line[objects]
     facts = zip(texts.runs(), filename.tolist(), line.tolist(), strict=True)
     known: dict[tuple[bytes, int, int], int] = {}
@@ -120,13 +120,13 @@ def record_of(table: RangeTable, number: int, allowance: Allowance) -> RangeReco
     )
 
 
-def _texts(table: RangeTable, objects: Ints, allowance: Allowance) -> PiecedTexts:
+def _texts(table: RangeTable, objects: Ints) -> PiecedTexts:
     """The texts of some sources, without empty pieces, unless the whole text is empty."""
     sources = table.sources
     counts = np.diff(sources.first)[objects]
-    allowance.take(PIECE_BYTES * int(counts.sum()), "pieces of texts")
+    memory.take(PIECE_BYTES * int(counts.sum()), "pieces of texts")
     index = sources.piece[spread(sources.first[objects], counts)]
-    strings, piece = own_strings(sources.strings, index, allowance)
+    strings, piece = own_strings(sources.strings, index)
     is_empty = (sources.lengths[objects] == 0) & ~sources.is_null[objects]
     stays = np.repeat(is_empty, counts) | (sources.strings.length[index] > 0)
     return PiecedTexts(strings, firsts(stays.astype(np.int64))[firsts(counts)], piece[stays])
@@ -135,9 +135,7 @@ def _texts(table: RangeTable, objects: Ints, allowance: Allowance) -> PiecedText
 # --- ways to write it
 
 
-def range_ways(
-    record: RangeRecord, layouts: Collection[RangeLayout], allowance: Allowance
-) -> Iterator[bytes]:
+def range_ways(record: RangeRecord, layouts: Collection[RangeLayout]) -> Iterator[bytes]:
     """Write the record in several ways. Which one deflates best depends on its contents.
 
     Args:
@@ -148,19 +146,19 @@ def range_ways(
     sharings = list(_sharings(record))
     inline = [layout for layout in layouts if layout is not RangeLayout.STRING_TABLE]
     if RangeLayout.STRING_TABLE in layouts and (length > INLINE_UP_TO or not inline):
-        sources, strings = _pieced_sources(record, allowance)
+        sources, strings = _pieced_sources(record)
         for sharing in sharings if len(sharings) == 1 else (sharings[0], sharings[-1]):
             # The table has all strings but the last two: the builder's name and the marker.
             marker = len(strings) - 1
             table = tuple_of(each(TEXT, np.arange(marker - 1)))
             rows = tuple_of(_rows(record, RangeLayout.STRING_TABLE, sources, sharing))
-            data = pickled(tuple_of(each(TEXT, np.array([marker])), table, rows), strings, allowance)
+            data = pickled(tuple_of(each(TEXT, np.array([marker])), table, rows), strings)
             longest = INLINE_AT_MOST * len(data)
             yield data
     for layout in inline if length <= longest else ():
-        sources, strings = _inline_sources(record, allowance)
+        sources, strings = _inline_sources(record)
         for sharing in sharings:
-            yield pickled(tuple_of(_rows(record, layout, sources, sharing)), strings, allowance)
+            yield pickled(tuple_of(_rows(record, layout, sources, sharing)), strings)
 
 
 class _Sharing(NamedTuple):
@@ -219,11 +217,11 @@ def _rows(record: RangeRecord, layout: RangeLayout, sources: Instructions, shari
     return rows.code()
 
 
-def _inline_sources(record: RangeRecord, allowance: Allowance) -> tuple[Instructions, list[bytes]]:
+def _inline_sources(record: RangeRecord) -> tuple[Instructions, list[bytes]]:
     """The instructions of sources with whole texts, and their strings."""
     run, begins = record.texts.numbered()
     texts = record.texts.some(begins)
-    allowance.take(texts.length(), "texts of sources")
+    memory.take(texts.length(), "texts of sources")
     known: dict[bytes, int] = {}
     text = np.array([known.setdefault(text, len(known)) for text in texts.joined()], np.int64)[run]
     name = record.filename
@@ -238,13 +236,13 @@ def _inline_sources(record: RangeRecord, allowance: Allowance) -> tuple[Instruct
     return sources.code(), [*known, *record.names]
 
 
-def _pieced_sources(record: RangeRecord, allowance: Allowance) -> tuple[Instructions, list[bytes]]:
+def _pieced_sources(record: RangeRecord) -> tuple[Instructions, list[bytes]]:
     """The instructions of sources with texts in pieces, and the strings.
 
     Strings are those of the table, the builder's name, and the marker. Keys of lists of pieces follow those
     that the rows need.
     """
-    texts = shared_pieces(record.texts, allowance)
+    texts = shared_pieces(record.texts)
     known = {b"": 0} if len(record) else {}
     piece, name = (
         np.array([known.setdefault(string, len(known)) for string in strings], np.int64)[number]

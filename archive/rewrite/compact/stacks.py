@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import firsts, numbered
 from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.model import Generation
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
 
 HANDLE_BYTES, FRAME_BYTES = 320, 500
@@ -88,11 +88,11 @@ class _Way:
     shared_from: int
 
 
-def stack_ways(table: HandleTable, generation: Generation, allowance: Allowance) -> Iterator[bytes]:
+def stack_ways(table: HandleTable, generation: Generation) -> Iterator[bytes]:
     """Write the map in several ways, with as many elements a row as its layout has."""
-    allowance.take(HANDLE_BYTES * len(table) + FRAME_BYTES * len(table.next), "handles and frames")
+    memory.take(HANDLE_BYTES * len(table) + FRAME_BYTES * len(table.next), "handles and frames")
     columns = (table.op, table.function, table.module_type, table.module_instance)
-    strings, number = own_strings(table.strings, np.concatenate(columns), allowance)
+    strings, number = own_strings(table.strings, np.concatenate(columns))
     op, function, types, instances = np.split(number, np.cumsum([len(column) for column in columns])[:-1])
     frames, frame, role = _distinct(table, function, types, instances)
     stack, role = (np.append(numbers, -1)[table.stack] for numbers in (frame, role))
@@ -106,7 +106,7 @@ def stack_ways(table: HandleTable, generation: Generation, allowance: Allowance)
     choices = [(wide, shared) for wide in ((False, True) if far else (False,)) for shared in (BYTE, NEVER)]
     for wide, shared_from in [(far, BYTE)] if len(table) > MANY_HANDLES else choices:
         code = tuple_of(_rows(*rows, frames, _Way(named, wide, shared_from)))
-        yield pickled(code, strings, allowance)
+        yield pickled(code, strings)
 
 
 def _distinct(table: HandleTable, function: Ints, types: Ints, instances: Ints) -> tuple[_Frames, Ints, Ints]:
@@ -242,12 +242,12 @@ METHOD_BYTES, VALUE_BYTES = 250, 50
 """Bytes of memory that a method, and a handle or path of it, take while they are written in several ways."""
 
 
-def method_ways(table: MethodTable, allowance: Allowance) -> Iterator[bytes]:
+def method_ways(table: MethodTable) -> Iterator[bytes]:
     """Write the record in several ways."""
-    allowance.take(METHOD_BYTES * len(table) + VALUE_BYTES * len(table.value), "methods and their handles")
+    memory.take(METHOD_BYTES * len(table) + VALUE_BYTES * len(table.value), "methods and their handles")
     is_paths = table.generation is Generation.MODULE_PATHS
     index = np.concatenate((table.name, table.value)) if is_paths else table.name
-    strings, number = own_strings(table.strings, index, allowance)
+    strings, number = own_strings(table.strings, index)
     strings = [*strings, KEYS[table.generation], BUILDER]
     for op in (SHARED_TEXT,) if is_paths else (INT, WIDE):
         value = number[len(table) :] if is_paths else table.value
@@ -264,4 +264,4 @@ def method_ways(table: MethodTable, allowance: Allowance) -> Iterator[bytes]:
         for size in (2, 1, 2):
             methods.add(CLOSE[size])
         code = tuple_of(each(INT, np.array([table.version])), methods.code())
-        yield pickled(code, strings, allowance)
+        yield pickled(code, strings)

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import distinct_values, firsts, numbered, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
 
 TRACE_LINE = re.compile(rb"(.*\()([0-9]+)(\): .*)", re.DOTALL)
@@ -42,28 +42,27 @@ STRING_BYTES = 100
 # --- strings
 
 
-def own_strings(strings: StringTable, index: Ints, allowance: Allowance) -> tuple[list[bytes], Ints]:
+def own_strings(strings: StringTable, index: Ints) -> tuple[list[bytes], Ints]:
     """The distinct strings among some of a table, and the number of each index in them; -1 stays (n)."""
     known: dict[bytes, int] = {}
-    number = string_numbers(strings, index, known, allowance)
+    number = string_numbers(strings, index, known)
     return list(known), number
 
 
-def string_numbers(strings: StringTable, index: Ints, known: dict[bytes, int], allowance: Allowance) -> Ints:
+def string_numbers(strings: StringTable, index: Ints, known: dict[bytes, int]) -> Ints:
     """Number strings, equal ones alike; -1 stays (n).
 
     Args:
         strings: the strings.
         index: indices into them, or -1 (n).
         known: the number of each string so far. New strings are added.
-        allowance: the memory that the strings may take.
     """
     there = index[index >= 0]
     low = int(there.min(initial=len(strings)))
     is_used = np.zeros(max(int(there.max(initial=0)) + 1 - low, 1), np.bool_)
     is_used[there - low] = True
     used = np.flatnonzero(is_used)
-    allowance.take(STRING_BYTES * len(used) + int(strings.length[used + low].sum()), "strings")
+    memory.take(STRING_BYTES * len(used) + int(strings.length[used + low].sum()), "strings")
     places = (column[used + low].tolist() for column in (strings.buffer, strings.start, strings.length))
     number = np.full(len(is_used), -1, np.int64)
     number[used] = [
@@ -116,29 +115,29 @@ class PiecedTexts(NamedTuple):
         return int(lengths[self.piece].sum())
 
 
-def shared_pieces(texts: PiecedTexts, allowance: Allowance) -> PiecedTexts:
+def shared_pieces(texts: PiecedTexts) -> PiecedTexts:
     """Cut the texts into pieces that they share."""
-    return _together(_cut(_lines(texts, allowance), allowance))
+    return _together(_cut(_lines(texts)))
 
 
-def _lines(texts: PiecedTexts, allowance: Allowance) -> PiecedTexts:
+def _lines(texts: PiecedTexts) -> PiecedTexts:
     """Cut texts into lines. The pieces of a string table are lines already."""
     if not any(b"\n" in string[:-1] for string in texts.strings):
         return texts
     known: dict[bytes, int] = {}
     counts, parts = [], array("q")
     for string in texts.strings:
-        allowance.take(LINE_BYTES * (string.count(b"\n") + string.count(b"\r") + 1) + len(string), "lines")
+        memory.take(LINE_BYTES * (string.count(b"\n") + string.count(b"\r") + 1) + len(string), "lines")
         lines = string.splitlines(keepends=True) or [string]
         counts.append(len(lines))
         parts.extend(known.setdefault(line, len(known)) for line in lines)
     part = np.frombuffer(parts, np.int64)
-    return _replaced(texts, list(known), np.array(counts, np.int64), part, allowance)
+    return _replaced(texts, list(known), np.array(counts, np.int64), part)
 
 
-def _cut(texts: PiecedTexts, allowance: Allowance) -> PiecedTexts:
+def _cut(texts: PiecedTexts) -> PiecedTexts:
     """Cut lines around their line number, if many differ only in it."""
-    allowance.take(CUT_BYTES * len(texts.strings) + sum(map(len, texts.strings)), "lines")
+    memory.take(CUT_BYTES * len(texts.strings) + sum(map(len, texts.strings)), "lines")
     alike: dict[tuple[bytes, bytes], list[tuple[int, bytes]]] = {}
     for number, line in enumerate(texts.strings):
         if found := TRACE_LINE.fullmatch(line):
@@ -157,12 +156,10 @@ def _cut(texts: PiecedTexts, allowance: Allowance) -> PiecedTexts:
     whole = np.flatnonzero(part[:, 0] < 0)
     part[whole, 0] = [known.setdefault(texts.strings[number], len(known)) for number in whole.tolist()]
     is_there = part >= 0
-    return _replaced(texts, list(known), is_there.sum(1), part[is_there], allowance)
+    return _replaced(texts, list(known), is_there.sum(1), part[is_there])
 
 
-def _replaced(
-    texts: PiecedTexts, strings: list[bytes], counts: Ints, parts: Ints, allowance: Allowance
-) -> PiecedTexts:
+def _replaced(texts: PiecedTexts, strings: list[bytes], counts: Ints, parts: Ints) -> PiecedTexts:
     """Replace each piece by others.
 
     Args:
@@ -172,7 +169,7 @@ def _replaced(
         parts: their numbers, concatenated.
     """
     sizes = counts[texts.piece]
-    allowance.take(PIECE_BYTES * int(sizes.sum()), "pieces of texts")
+    memory.take(PIECE_BYTES * int(sizes.sum()), "pieces of texts")
     part = parts[spread(firsts(counts)[texts.piece], sizes)]
     return PiecedTexts(strings, firsts(sizes)[texts.first], part)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, in_file
 from archive.companion.build import build_companion
 from archive.companion.parse import parse_companion
@@ -35,10 +36,10 @@ def kept_aside(original: Archive, rewritten: Collection[str]) -> tuple[bytes, bo
     """
     original.digests.begin()
     moved = [name for name in original.records if is_format(name) or name in rewritten]
-    with original.allowance.part() as part:
-        contents = with_digest(collect(original, moved, allowance=part), original)
+    with memory.part():
+        contents = with_digest(collect(original, moved), original)
         data = build_companion(contents)
-    original.allowance.take(len(data), "bytes of a record", record=MIGRATED)
+    memory.take(len(data), "bytes of a record", record=MIGRATED)
     return data, "file.digest" in contents.columns
 
 
@@ -50,7 +51,7 @@ def is_format(name: str) -> bool:
 def write_original(file: BinaryIO, migrated: Container) -> None:
     """Write the original of a migrated archive."""
     with in_file(migrated.file, MIGRATED):
-        contents = parse_companion(migrated.records[MIGRATED].view(), migrated.allowance)
+        contents = parse_companion(migrated.records[MIGRATED].view())
     records = {
         name: record
         for name, record in migrated.records.items()
@@ -58,7 +59,7 @@ def write_original(file: BinaryIO, migrated: Container) -> None:
     }
     try:
         _, exact = joined_to(file, migrated.root, records, contents)
-        with Container(Mapped(file), migrated.allowance) as original:
+        with Container(Mapped(file)) as original:
             same = archive_id(original.records) == contents.archive_id
     except ArchiveError as problem:
         raise _changed(migrated) from problem

@@ -136,7 +136,7 @@ def _same_handles(before: Archive, after: Archive) -> None:
     has_names = [bool((table.op >= 0).any()) for table in (old, new)]
     if has_names[0] != has_names[1]:
         old, new = _nameless(old), _nameless(new)
-    compare_handles(old, new, before.allowance)
+    compare_handles(old, new)
 
 
 def _nameless(table: HandleTable) -> HandleTable:
@@ -277,7 +277,7 @@ def _original(opened: Archive, out: Sink | None, *, aside: bool) -> Iterator[Arc
         return
     with scratch(out) as file:
         write_original(file, opened.container)
-        with opening.opened(Mapped(file, f"{opened.file}, as it was"), opened.allowance) as original:
+        with opening.opened(Mapped(file, f"{opened.file}, as it was")) as original:
             yield original
 
 

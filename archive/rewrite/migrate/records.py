@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.errors import ImpossibleError, shown
 from archive.container.serialization_id import RECORD_NAME, renewed_id, serialization_id
 from archive.container.write import member_from, new_member
@@ -46,7 +47,6 @@ from archive.rewrite.migrate.stacks import MAP, KnownCode, carry_over
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.base.limits import Allowance
     from archive.container.record import Record
     from archive.container.write import Member
     from archive.formats.releases import Release
@@ -107,10 +107,10 @@ class MigratedRecords:
             or not origin.includes(target.number)
         ):
             self._refuse(origin)
-            with archive.allowance.part() as part:
-                self._rewrite(part)
+            with memory.part():
+                self._rewrite()
             size = sum(map(len, self.records.values()))
-            archive.allowance.take(size, "bytes of records")
+            memory.take(size, "bytes of records")
         self._remark()
 
     def refuse_losses(self, *, lossy: bool) -> None:
@@ -143,16 +143,10 @@ class MigratedRecords:
             return
         raise ImpossibleError(f"cannot be migrated: {problem}", file=self.archive.file)
 
-    def _rewrite(self, allowance: Allowance) -> None:
+    def _rewrite(self) -> None:
         """Make the records; ``allowance`` is for what they are made of."""
         archive = self.archive
-        form = FormBuilder.of(
-            archive.range_table,
-            self._handles,
-            archive.method_table,
-            archive.path_table,
-            allowance=allowance,
-        )
+        form = FormBuilder.of(archive.range_table, self._handles, archive.method_table, archive.path_table)
         if self.release is not None:
             self._rescue(form)
         self._lay_ranges(form)
@@ -167,7 +161,7 @@ class MigratedRecords:
         made, records = DebugRecords(form.form()), {}
         for name in made:
             records[name] = made[name]
-            allowance.take(len(records[name]), "bytes of a record", record=name)
+            memory.take(len(records[name]), "bytes of a record", record=name)
         self.records = {**records, **self._code}
         self.formats = format_records(archive.container.records, self.release)
         self._tell_records()
@@ -216,7 +210,7 @@ class MigratedRecords:
         archive = self.archive
         if archive.bytecode is None:
             return None
-        operators = bytecode.parse_operators(archive.tree([BYTECODE]), 0, archive.allowance)
+        operators = bytecode.parse_operators(archive.tree([BYTECODE]), 0)
         return KnownCode(operators, archive.bytecode.version, archive.top, archive.classes)
 
     def _tell_records(self) -> None:

@@ -14,7 +14,7 @@ import archive
 from archive import Limits
 from archive.app.explaining import explainer_of
 from archive.app.sources import models_in
-from archive.base.limits import DEFAULT_LIMITS, unbounded
+from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
 from archive.companion.parse import parse_companion
 from archive.failures.lite import LiteFailure
@@ -35,7 +35,7 @@ SOME = [one.plain for one in FAILURES[::4]]
 
 def twin(number: int, name: str = "Ranker", change: str | None = None, by: int = 1) -> bytes:
     """The companion of a model that was trained anew; or of one of other code, where a column has changed."""
-    contents = parse_companion(memoryview((FLEET / f"{name}.ptdbg").read_bytes()), unbounded())
+    contents = parse_companion(memoryview((FLEET / f"{name}.ptdbg").read_bytes()))
     columns = {**contents.columns, "file.prefix": np.array([3_000_000_000 + number])}
     if change:
         columns[change] = columns[change].copy()
@@ -151,7 +151,7 @@ def test_models_that_say_the_same_of_their_handles_have_one_digest() -> None:
 
 
 def test_handles_with_and_without_a_prefix_are_two_things() -> None:
-    contents = parse_companion(memoryview((FLEET / "Ranker.ptdbg").read_bytes()), unbounded())
+    contents = parse_companion(memoryview((FLEET / "Ranker.ptdbg").read_bytes()))
     columns = {**contents.columns}
     del columns["file.prefix"]
     assert digest(build_companion(contents.with_columns(columns))) != digest(build_companion(contents))

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError
+from archive.base import memory
 from archive.base.limits import Limits
 from archive.formats.tensor_files import described
 from archive.formats.tensor_files.described import ArrayOf
@@ -273,11 +274,11 @@ def test_a_header_cut_at_any_byte_is_refused_with_the_field_or_read_in_a_longer_
             archive.open(data[:size], name="m", kinds=TENSOR_KINDS)
         place = "(byte [0-9]+(, field [a-z_]+)*|tensor 'w')"
         assert re.match(f"m: {place}: expected .*, found", str(caught.value)), str(caught.value)
-    allowance = Limits().allowance(len(data))
-    for size in range(24, end, 7):
-        monkeypatch.setattr(described, "WINDOW", size)
-        remote = RangedBytes(lambda start, stop: data[start:stop], len(data))
-        assert dict(read_gguf(remote, allowance).tensors) == tensors
+    with memory.charged(Limits().allowance(len(data))):
+        for size in range(24, end, 7):
+            monkeypatch.setattr(described, "WINDOW", size)
+            remote = RangedBytes(lambda start, stop: data[start:stop], len(data))
+            assert dict(read_gguf(remote).tensors) == tensors
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from archive.base.limits import Limits
 from archive.formats.schema.binary import build, parse
 from archive.formats.schema.protobuf import STRING, TEXT, Message
 from archive.formats.tensor_files import onnx_messages
@@ -43,9 +42,7 @@ def test_models_parse_to_the_tensors_and_texts_that_readers_find_and_build_the_s
         assert tuple(by_name[name].dims) == shape
         if by_name[name].raw_data is not None:
             assert by_name[name].raw_data == elements
-    texts = [
-        data[place.start : place.stop] for place in places_of_texts(memoryview(data), Limits().allowance(0))
-    ]
+    texts = [data[place.start : place.stop] for place in places_of_texts(memoryview(data))]
     assert sorted(texts) == sorted(texts_of(MODEL, model))
     assert parse(MODEL, build(MODEL, model)) == model
 

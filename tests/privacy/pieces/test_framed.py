@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive import LeakKind, leaks
+from archive.base import memory
 from archive.base.limits import DEFAULT_LIMITS
 from archive.privacy.pieces.framed import framed, without_heads
 from tests.support.framed_bytes import in_cbor, in_msgpack, in_protobuf
@@ -98,7 +99,7 @@ def texts_in(value: Value) -> set[bytes]:
 )
 def test_texts_are_those_that_were_written(value: Value, form: str) -> None:
     data = FORMS[form](value)
-    found = framed(data, DEFAULT_LIMITS.allowance(len(data)))
+    found = framed(data)
     wanted = texts_in(value)
     if found is None:
         assert not wanted or b"".join(wanted) in data or data.isascii()
@@ -113,14 +114,14 @@ def test_texts_are_those_that_were_written(value: Value, form: str) -> None:
     "data", [b"a/b/c.py\0more\0", b"\x93NUMPY\1\0v\0{'descr': '<f4'}", bytes(range(256)) * 3]
 )
 def test_other_bytes_are_of_no_form(data: bytes) -> None:
-    assert framed(data, DEFAULT_LIMITS.allowance(len(data))) is None
+    assert framed(data) is None
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_bytes_that_break_off_or_go_on_are_of_no_form(form: str) -> None:
     data = FORMS[form](["a text of ten", b"\1\2", "and more\0 of it"])
-    allowance = DEFAULT_LIMITS.allowance(len(data))
-    assert framed(data, allowance) is not None
-    for broken in (data[:-1], data + b"\xfe"):
-        found = framed(broken, allowance)
-        assert found is None or len(broken) > len(data)
+    with memory.charged(DEFAULT_LIMITS.allowance(len(data))):
+        assert framed(data) is not None
+        for broken in (data[:-1], data + b"\xfe"):
+            found = framed(broken)
+            assert found is None or len(broken) > len(data)

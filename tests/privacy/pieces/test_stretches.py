@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.base.limits import unbounded
 from archive.privacy.pieces import stretches
 from archive.privacy.pieces.layers import of_numbers, of_wide
 from archive.privacy.redact.search import Search
@@ -50,7 +49,7 @@ def every_ascii_word(data: bytes) -> Ints | None:
     """The words of ASCII, be they many; None of bytes that are too few."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stretches, "RARE", 1)
-        return stretches.ascii_words(data, unbounded())
+        return stretches.ascii_words(data)
 
 
 @settings(max_examples=examples(2_000))
@@ -58,7 +57,7 @@ def every_ascii_word(data: bytes) -> Ints | None:
 def test_strings_of_ascii_are_those_that_a_pattern_finds(data: bytes) -> None:
     expected = [match[0] for match in ASCII.finditer(data)]
     for words in (None, every_ascii_word(data)):
-        texts = of_numbers(data, unbounded(), words)
+        texts = of_numbers(data, words)
         assert dict(texts.counts) == {text: expected.count(text) for text in expected}
         for text in expected:
             assert texts.place(text, 0) == next(
@@ -89,22 +88,22 @@ def test_texts_are_found_by_words_of_ascii_as_by_all(data: bytes, texts: set[str
 @settings(max_examples=examples(1_000))
 @given(DATA)
 def test_wide_strings_are_those_of_one_stretch(data: bytes) -> None:
-    found = [dict(layer.counts) for layer in of_wide(data, unbounded(), int)]
+    found = [dict(layer.counts) for layer in of_wide(data, int)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stretches, "FEWEST_ASKED", len(data) + 1)
-        assert [dict(layer.counts) for layer in of_wide(data, unbounded(), int)] == found
+        assert [dict(layer.counts) for layer in of_wide(data, int)] == found
 
 
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-32-le"])
 def test_wide_strings_begin_with_their_first_letter(codec: str) -> None:
     text = "Dé Mühlenbach"
-    layers = of_wide(b"\1\2" + text.encode(codec) + b"\1\2", unbounded(), int)
+    layers = of_wide(b"\1\2" + text.encode(codec) + b"\1\2", int)
     assert text in {raw.decode() for layer in layers for raw in layer.counts}
 
 
 def test_of_random_numbers_few_are_looked_at() -> None:
     data = np.random.default_rng(0).standard_normal(1 << 16, np.float32).tobytes()
-    words = stretches.ascii_words(data, unbounded())
+    words = stretches.ascii_words(data)
     assert words is not None
     assert len(words) < len(data) // stretches.WORD // 10
     for stretches_of in (stretches.of_ascii, stretches.of_wide_letters):

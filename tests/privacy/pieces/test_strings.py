@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive import LeakKind, leaks
-from archive.base.limits import unbounded
 from archive.container.container import Container
 from archive.privacy.pieces import layers as layers_of_strings
 from archive.privacy.pieces.encoded import WAYS
@@ -44,8 +43,8 @@ def cut(data: bytes) -> list[bytes]:
 @given(st.lists(WORDS, max_size=30).map(b"".join))
 def test_json_is_cut_at_its_quotes(inside: bytes) -> None:
     data = b'{"' + inside
-    (every,) = layers(data, unbounded())
-    (long,) = layers(data, unbounded(), shortest=SHORTEST)
+    (every,) = layers(data)
+    (long,) = layers(data, shortest=SHORTEST)
     expected = [one for one in cut(data) if one]
     assert dict(every.counts) == {one: expected.count(one) for one in expected}
     assert dict(long.counts) == {one: expected.count(one) for one in expected if len(one) >= SHORTEST}
@@ -66,7 +65,7 @@ def test_equal_stretches_are_counted_where_they_are_first(texts: list[bytes], at
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layers_of_strings, "FEWEST_COMPARED", 0)
         patch.setattr(layers_of_strings, "AT_ONCE", at_once)
-        layer = SpanLayer(data, ends[:-1], ends[1:], unbounded(), int)
+        layer = SpanLayer(data, ends[:-1], ends[1:], int)
     assert list(layer.counts.items()) == list(Counter(texts).items())
     assert layer.first == {text: ends[texts.index(text)] for text in texts}
 
@@ -74,7 +73,7 @@ def test_equal_stretches_are_counted_where_they_are_first(texts: list[bytes], at
 @given(st.lists(st.sampled_from([b"\0", b"\1", b"\n", b"abc", b"/tmp", b"a long text"]), max_size=30))
 def test_other_bytes_are_cut_where_no_text_is(some: list[bytes]) -> None:
     data = b"".join(some)
-    every = layers(data, unbounded())[0]
+    every = layers(data)[0]
     expected = [one for one in re.split(rb"[\0\1]", data) if len(one) >= 6]
     assert dict(every.counts) == {one: expected.count(one) for one in expected}
     for one in every.counts:
@@ -90,7 +89,7 @@ def test_texts_of_pickles_are_those_of_their_instructions(name: str) -> None:
         for data in (bytes(record.view()) for record in opened.records.values()):
             if data.startswith(b"\x80\2"):
                 texts = [text for what, text, _ in instructions(data) if what in TEXTS]
-                spans, end = _of_torch(data, unbounded())
+                spans, end = _of_torch(data)
                 assert [data[low:high] for low, high in spans.texts] == texts
                 assert (spans, end) == _of_python(data)
                 pickles += 1
@@ -127,20 +126,20 @@ def test_texts_of_pickles_are_those_of_their_instructions(name: str) -> None:
 def test_what_pytorch_writes_no_pickle_as_is_read_by_python(broken: bytes) -> None:
     data = b"\x80\2X\4\0\0\0name" + broken
     with pytest.raises(ValueError, match=r"\d+"):
-        _of_torch(data, unbounded())
-    assert b"name" in b"".join(of_pickle(data, unbounded(), int).counts)
+        _of_torch(data)
+    assert b"name" in b"".join(of_pickle(data, int).counts)
 
 
 def test_a_string_of_a_pickle_may_have_instructions_in_it() -> None:
     data = pickle.dumps(["X\1\0\0\0a.", "\x80\2.", "c.m\nf\n", "/home/ann/net.py"], 2)
-    strings = PieceStrings(data, unbounded())
+    strings = PieceStrings(data)
     assert {b"/home/ann/net.py", b"c.m"} & set(strings.data.split(b"\0")) == {b"/home/ann/net.py"}
     assert strings.place(strings.data.index(b"/home")) == data.index(b"/home")
 
 
 def test_escapes_of_json_are_undone_and_places_are_those_of_the_escaped() -> None:
     data = json.dumps({"a": 'say "/home/ann" \\ \u00e9', "b": "x" * 20}).encode()
-    strings = PieceStrings(data, unbounded(), SHORTEST)
+    strings = PieceStrings(data, SHORTEST)
     at = strings.data.index(b"/home/ann")
     assert strings.line(at) == 'say "/home/ann" \\ \u00e9'.encode()
     assert strings.place(at) == data.index(b"/home/ann")
@@ -182,15 +181,15 @@ def test_a_path_leads_to_its_value(data: st.DataObject) -> None:
 
     value = [marked(data.draw(values(3))), {"x": marked(data.draw(values(3)))}]
     text = json.dumps(value, indent=data.draw(st.sampled_from([None, 1]))).encode()
-    assert PieceStrings(text, unbounded()).json == text
-    places = JsonPlaces(text, unbounded())
+    assert PieceStrings(text).json == text
+    places = JsonPlaces(text)
     found = {mark: places.path(text.index(mark.encode())) for mark, _ in paths(value, "")}
     assert found == dict(paths(value, ""))
 
 
 def test_a_byte_in_a_key_or_behind_a_value_is_the_objects() -> None:
     text = b'{"a": {"key": [1, 2], "b": 3}}'
-    places = JsonPlaces(text, unbounded())
+    places = JsonPlaces(text)
     assert places.path(text.index(b"key")) == "a"
     assert places.path(text.index(b"2")) == "a.key[1]"
     assert places.path(text.index(b'"b"')) == "a"
@@ -200,7 +199,7 @@ def test_a_byte_in_a_key_or_behind_a_value_is_the_objects() -> None:
 @given(st.text('[]{}:,"\\\\ a', max_size=40))
 def test_broken_json_has_places_all_the_same(text: str) -> None:
     data = text.encode()
-    places = JsonPlaces(data, unbounded())
+    places = JsonPlaces(data)
     assert all(isinstance(places.path(at), str) for at in range(len(data)))
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.base.limits import Limits, unbounded
+from archive.base.limits import Limits
 from archive.container.container import Container
 from archive.container.write import new_member
 from archive.privacy.leaks.findings import Allowed
@@ -43,7 +43,7 @@ def opened(tensor: bytes) -> Iterator[Container]:
 def read(tensor: bytes, tensors: TensorsRead | None) -> FilePiece:
     """The piece that a tensor is, once its strings have been read."""
     with opened(tensor) as container:
-        for piece in Walker(container.allowance, deep=True, tensors=tensors).zip(container):
+        for piece in Walker(deep=True, tensors=tensors).zip(container):
             if piece.record == "data/0":
                 assert piece.strings.data
                 found = piece
@@ -51,7 +51,7 @@ def read(tensor: bytes, tensors: TensorsRead | None) -> FilePiece:
 
 
 def test_the_same_bytes_are_not_read_twice() -> None:
-    tensors = TensorsRead(unbounded())
+    tensors = TensorsRead()
     strings = read(TENSOR, tensors).strings
     assert read(TENSOR, tensors).strings is strings
     assert read(bytes(4) + TENSOR, tensors).strings is not strings
@@ -61,7 +61,7 @@ def test_the_same_bytes_are_not_read_twice() -> None:
 @given(at=st.integers(0, len(TENSOR)), more=st.integers(0, 40), put=st.sampled_from([b"", b"\x80", OTHER]))
 def test_a_tensor_that_changed_is_read(at: int, more: int, put: bytes) -> None:
     changed = TENSOR[:at] + put + TENSOR[at + len(put) :] + bytes(more)
-    tensors = TensorsRead(unbounded())
+    tensors = TensorsRead()
     read(TENSOR, tensors)
     after, alone = read(changed, tensors), read(changed, None)
     assert after.strings.data == alone.strings.data
@@ -72,21 +72,21 @@ def test_a_tensor_that_changed_is_read(at: int, more: int, put: bytes) -> None:
 
 @pytest.mark.parametrize("planted", [OTHER, OTHER.decode().encode("utf-16-le")], ids=["utf-8", "utf-16"])
 def test_the_proof_finds_what_came_into_a_tensor(planted: bytes) -> None:
-    tensors = TensorsRead(unbounded())
+    tensors = TensorsRead()
     read(TENSOR, tensors)
     removed, rules = Removed({OTHER}), Rules.of((), "publish")
     planted += bytes(4)
     with opened(TENSOR[:100] + planted + TENSOR[100 + len(planted) :]) as container:
-        proof = prove(container, removed, unbounded(), tensors=tensors)
+        proof = prove(container, removed, tensors=tensors)
     assert proof.left["path", OTHER] == "data/0"
     assert {OTHER, PATH} <= judged(proof.finder, rules).left.keys()
 
 
 def test_the_proof_finds_what_stayed_in_a_tensor() -> None:
-    tensors = TensorsRead(unbounded())
+    tensors = TensorsRead()
     read(TENSOR, tensors)
     with opened(TENSOR) as container:
-        proof = prove(container, Removed({PATH, OTHER}), unbounded(), tensors=tensors)
+        proof = prove(container, Removed({PATH, OTHER}), tensors=tensors)
     assert proof.left["path", PATH] == "data/0"
     assert not {text for _, text in proof.left} & {OTHER}
     found = {finding.data for finding in proof.finder.found(Allowed([])).findings}
@@ -95,11 +95,11 @@ def test_the_proof_finds_what_stayed_in_a_tensor() -> None:
 
 @pytest.mark.parametrize("memory", [1 << 12, 1 << 20, 1 << 30])
 def test_what_is_kept_takes_a_share_of_memory_and_of_the_tensor(memory: int) -> None:
-    allowance = Limits(memory=memory).allowance(0)
-    tensors, texts = TensorsRead(allowance), PATH * 1_000
-    for tensor in (TENSOR, texts, b"\n".join([NUMBERS, *(PATH + b"%d" % at for at in range(300))])):
-        before = allowance.taken
-        read(tensor, tensors)
-        assert allowance.taken - before <= len(tensor) // FEWEST_BYTES
-    assert allowance.taken <= memory // SHARE
-    assert (allowance.taken > 0) == (memory > 1 << 12)
+    with memory.charged(Limits(memory=memory).allowance(0)):
+        tensors, texts = TensorsRead(), PATH * 1_000
+        for tensor in (TENSOR, texts, b"\n".join([NUMBERS, *(PATH + b"%d" % at for at in range(300))])):
+            before = memory.current().taken
+            read(tensor, tensors)
+            assert memory.current().taken - before <= len(tensor) // FEWEST_BYTES
+        assert memory.current().taken <= memory // SHARE
+        assert (memory.current().taken > 0) == (memory > 1 << 12)

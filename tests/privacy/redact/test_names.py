@@ -11,7 +11,6 @@ import pytest
 
 import archive
 from archive.base.errors import ImpossibleError, LimitError
-from archive.base.limits import DEFAULT_LIMITS, unbounded
 from archive.companion.hashed_names import hashed
 from archive.container.container import Container
 from archive.failures.code_records import RenamedLines
@@ -147,7 +146,7 @@ def test_an_attribute_may_have_a_name_that_python_keeps_for_itself() -> None:
         '    for0 = self.in if torch.eq("self.in : in", "  in : ") else self.secret\n'
         "    return (for0.lambda).forward(x, )\n"
     )
-    code = parse_code("code/__torch__.py", text.encode(), unbounded())
+    code = parse_code("code/__torch__.py", text.encode())
     assert code.classes["A"].fields == {"in", "secret"}
     assert {"self.in : in", "  in : "} <= code.spoken
     names = [text[use.start : use.end] for use in sorted(code.uses)]
@@ -202,8 +201,8 @@ def test_a_short_name_is_not_looked_for_in_tensors(tmp_path: Path) -> None:
         ("extra/9", b"\0gated_\0", []),
     ):
         path.write_bytes(with_records(NESTED, {record: text}))
-        with Container(Mapped(path), unbounded()) as container:
-            assert [one for _, one in prove(container, removed, unbounded()).left] == left
+        with Container(Mapped(path)) as container:
+            assert [one for _, one in prove(container, removed).left] == left
 
 
 @pytest.mark.parametrize(
@@ -225,14 +224,14 @@ def test_a_short_name_is_not_looked_for_in_tensors(tmp_path: Path) -> None:
 )
 def test_code_that_pytorch_does_not_write_is_refused(text: str) -> None:
     with pytest.raises(archive.ArchiveError, match=r"code/__torch__\.py"):
-        parse_code("code/__torch__.py", text.encode(), unbounded())
+        parse_code("code/__torch__.py", text.encode())
 
 
 @pytest.mark.parametrize("part", ["x,", "(),", "-x,", "a.b,", "f(),", "1,"])
 def test_code_is_not_parsed_where_that_may_cost_more_than_is_allowed(part: str) -> None:
     data = f"def f(x: Tensor) -> Tensor:\n  return [{part * 100_000}]\n".encode()
     with pytest.raises(LimitError, match=r"code/__torch__\.py: memory is limited"):
-        parse_code("code/__torch__.py", data, DEFAULT_LIMITS.allowance(0))
+        parse_code("code/__torch__.py", data)
 
 
 @pytest.mark.parametrize(

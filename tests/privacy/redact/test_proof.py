@@ -19,7 +19,6 @@ import zstandard
 
 import archive
 from archive import LeakKind
-from archive.base.limits import unbounded
 from archive.container.container import Container
 from archive.container.write import new_member
 from archive.privacy.redact.proof import Proof, prove
@@ -45,7 +44,7 @@ def zipped(data: bytes) -> bytes:
 def proof_of(data: bytes, removed: Removed | None = None, *, name: str = "extra/x") -> Proof:
     members = [new_member("data.pkl", b"\x80\x02)."), new_member(name, data, compress=True)]
     with Container.open(packed(members)) as container:
-        return prove(container, removed or Removed({PATH.encode()}), unbounded())
+        return prove(container, removed or Removed({PATH.encode()}))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError
-from archive.base.limits import DEFAULT_LIMITS
 from archive.privacy.redact.saved_texts import check_same_but, texts_of, with_texts
 from tests.support.sampling import examples
 
@@ -41,14 +40,14 @@ def view(data: bytes) -> memoryview:
 
 def obstacles(value: object, protocol: int) -> dict[str, str]:
     data = pickle.dumps(value, protocol)
-    saved = texts_of(view(data), DEFAULT_LIMITS.allowance(len(data)))
+    saved = texts_of(view(data))
     return {str(text): text.obstacle for text in saved.texts}
 
 
 def changed(value: object, protocol: int, end: str) -> object:
     """A value as it is loaded after each of its texts that may be another has got an end."""
     data = pickle.dumps(value, protocol)
-    saved = texts_of(view(data), DEFAULT_LIMITS.allowance(len(data)))
+    saved = texts_of(view(data))
     new = {text.at: text + end for text in saved.texts if not text.obstacle}
     made = with_texts(view(data), saved, new)
     check_same_but(view(data), view(made), new)
@@ -89,7 +88,7 @@ def test_many_frames_end_where_they_did(protocol: int, end: str) -> None:
 @pytest.mark.parametrize("new", ["", "ab", "a" * 255, "a" * 256])
 def test_a_text_gets_the_instruction_that_the_pickler_gives_it(protocol: int, new: str) -> None:
     data = pickle.dumps(["a" * 300, 1], protocol)
-    saved = texts_of(view(data), DEFAULT_LIMITS.allowance(len(data)))
+    saved = texts_of(view(data))
     made = with_texts(view(data), saved, {saved.texts[0].at: new})
     assert made == pickle.dumps([new, 1], protocol)
 
@@ -126,7 +125,7 @@ def test_what_other_classes_and_calls_get_is_needed(protocol: int) -> None:
 
 def test_a_text_that_is_shared_with_what_is_needed_is_needed() -> None:
     data = pickle.dumps(["collections", OrderedDict(), "OrderedDict"], 4)
-    saved = texts_of(view(data), DEFAULT_LIMITS.allowance(len(data)))
+    saved = texts_of(view(data))
     name = "the name of a class or function"
     assert [(str(text), text.obstacle) for text in saved.texts] == [
         ("collections", name),  # the memo has it for both
@@ -158,13 +157,13 @@ TEXT = b"X\3\0\0\0abcq\0"
 )
 def test_each_use_counts_also_of_what_is_thrown_away(pickled: bytes, obstacle: str) -> None:
     data = b"\x80\4" + pickled
-    saved = texts_of(view(data), DEFAULT_LIMITS.allowance(len(data)))
+    saved = texts_of(view(data))
     assert [text.obstacle for text in saved.texts] == [obstacle]
 
 
 def test_letters_that_are_no_texts_are_listed() -> None:
     data = pickle.dumps([b"by", 1], 3)[:-2] + b"ccopyreg\nname\nVold\ne."
-    saved = texts_of(view(data), DEFAULT_LIMITS.allowance(len(data)))
+    saved = texts_of(view(data))
     assert [content for _, _, content in saved.fixed] == [b"by", "copyreg name", "old"]
 
 
@@ -180,8 +179,8 @@ FRAMED = b"\x80\4\x95" + (9).to_bytes(8, "little") + b"\x8c\3abc\x94\x85\x94."
     ],
 )
 def test_frames_that_lie_are_refused(data: bytes, message: str) -> None:
-    saved = texts_of(view(data), DEFAULT_LIMITS.allowance(len(data)))
-    assert with_texts(view(FRAMED), texts_of(view(FRAMED), DEFAULT_LIMITS.allowance(0)), {11: "abcd"})
+    saved = texts_of(view(data))
+    assert with_texts(view(FRAMED), texts_of(view(FRAMED)), {11: "abcd"})
     with pytest.raises(ArchiveError, match=message):
         with_texts(view(data), saved, {saved.texts[0].at: "abcd"})
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.pieces.piece import FilePiece
 from archive.privacy.review.listing import Listing
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
 def rows(data: bytes, kind: RecordKind, record: str = "x") -> dict[str, ReviewRow]:
     """The rows of one record, by their texts."""
-    listing = Listing(DEFAULT_LIMITS.allowance(len(data)))
-    listing.take(FilePiece(record, kind, memoryview(data), DEFAULT_LIMITS.allowance(len(data))))
+    listing = Listing()
+    listing.take(FilePiece(record, kind, memoryview(data)))
     return {row.text: row for row in listing.rows()}
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import archive
 from archive.base.columns import firsts
-from archive.base.limits import unbounded
 from archive.container import deflate as deflating
 from archive.container.write import new_member
 from archive.debuginfo.handle_tables import HandleTable
@@ -123,7 +122,7 @@ def test_the_shortest_way_is_taken() -> None:
     with archive.open(STACK) as opened:
         records = compact_records(opened)
         for name, ways in compact._ways(opened):
-            assert size(records[name]) <= min(map(size, ways(unbounded()))), name
+            assert size(records[name]) <= min(map(size, ways())), name
 
 
 def test_no_record_takes_more_than_either_of_pytorchs_layouts(compacted: list[Compacted]) -> None:
@@ -180,7 +179,7 @@ def test_all_ways_to_write_any_record_say_the_same(*, made: Made, many: bool) ->
             patch.setattr(ranges, "MANY_ROWS", -1)
             patch.setattr(stacks, "MANY_HANDLES", -1)
         with archive.open(made.data) as before:
-            written = {name: list(ways(unbounded())) for name, ways in compact._ways(before)}
+            written = {name: list(ways()) for name, ways in compact._ways(before)}
             others = {name: ways[0] for name, ways in written.items()}  # a map that is to be mended is
             for name, ways in written.items():
                 for data in ways:
@@ -196,7 +195,7 @@ def test_rows_of_a_map_may_stand_in_any_order() -> None:
         columns = {name: getattr(table, name)[order] for name in ("handle", "tag", "op", "stack")}
         turned = replace(table, **columns)
         assert (turned.handle != table.handle).any()
-        first, again = (list(stack_ways(one, Generation.CALLSTACK_4, unbounded())) for one in (table, turned))
+        first, again = (list(stack_ways(one, Generation.CALLSTACK_4)) for one in (table, turned))
         assert first == again
 
 
@@ -219,7 +218,7 @@ def test_equal_layers_follow_one_another() -> None:
         module_type=column([block, block]),
         module_instance=column(instances),
     )
-    data = next(iter(stack_ways(table, Generation.CALLSTACK_4, unbounded())))
+    data = next(iter(stack_ways(table, Generation.CALLSTACK_4)))
     handles = [row.handle for row in slow_reader.callstack_map(data)]
     assert handles == [0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7]
 
@@ -233,7 +232,7 @@ def test_equal_layers_follow_one_another() -> None:
 )
 def test_texts_in_other_pieces_are_the_same(texts: list[list[bytes]]) -> None:
     pieces = pieces_of(texts)
-    shared = shared_pieces(pieces, unbounded())
+    shared = shared_pieces(pieces)
     assert [*shared.joined()] == [*pieces.joined()] == [b"".join(text) for text in texts]
 
 
@@ -245,9 +244,9 @@ def pieces_of(texts: list[list[bytes]]) -> PiecedTexts:
 
 def test_line_numbers_are_cut_out_and_what_stands_together_is_one_piece() -> None:
     texts = [[b"m.py(%d): f\n" % line, b"n.py(3): g\n", b"<module>\n"] for line in range(95, 104)]
-    pieces = shared_pieces(pieces_of(texts), unbounded())
+    pieces = shared_pieces(pieces_of(texts))
     assert {*pieces.strings} == {b"m.py(", b"): f\nn.py(3): g\n<module>\n", *b"9 10 0 1 2 3 5 6 7 8".split()}
-    few = shared_pieces(pieces_of(texts[:7]), unbounded())
+    few = shared_pieces(pieces_of(texts[:7]))
     assert {*few.strings} == {*(text[0] for text in texts[:7]), b"n.py(3): g\n<module>\n"}
 
 
@@ -255,7 +254,7 @@ def test_strings_used_most_have_numbers_of_one_byte() -> None:
     rows = [Range(b"line %d\nshared\n" % number, 0, 4, b"common.py", number) for number in range(300)]
     table = table_of(range(300), rows, RangeLayout.STRING_TABLE)
     with archive.open(packed([new_member("code/m.py.debug_pkl", build_source_ranges(table, 0))])) as before:
-        for data in range_ways(record_of(table, 0, unbounded()), [RangeLayout.STRING_TABLE], unbounded()):
+        for data in range_ways(record_of(table, 0), [RangeLayout.STRING_TABLE]):
             strings = slow_reader.load(data)[1]
             assert len(strings) == 303
             assert {b"", b"shared\n", b"common.py"} < {*strings[:256]}
@@ -280,7 +279,7 @@ def test_no_filename_stays_none(monkeypatch: pytest.MonkeyPatch) -> None:
     record = build_source_ranges(table_of([0, 9], rows, RangeLayout.INLINE), 0)
     with archive.open(tampered(STACK, {"code/new.py.debug_pkl": record})) as before:
         for name, ways in compact._ways(before):
-            for data in ways(unbounded()) if name == "code/new.py.debug_pkl" else ():
+            for data in ways() if name == "code/new.py.debug_pkl" else ():
                 with archive.open(tampered(STACK, {name: data})) as after:
                     assert [row.range.source.filename for row in after.ranges(name)] == [None, ""]
 

@@ -11,7 +11,6 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.layout import CompanionLayout
 from archive.companion.parse import parse_companion
 from archive.formats.archive_id import archive_id
@@ -176,7 +175,7 @@ def test_the_strength_of_compression_makes_no_other_difference(tmp_path: Path) -
         with archive.open(tmp_path / "m.ptl") as opened:
             assert opened.companion is not None
             inner = opened.container.records[EMBEDDED].view()
-            facts = plain_facts(parse_companion(inner, DEFAULT_LIMITS.allowance(0)))
+            facts = plain_facts(parse_companion(inner))
             assert facts.columns.items() >= plain_facts(facts_of(NESTED)).columns.items()
 
 

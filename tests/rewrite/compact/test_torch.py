@@ -10,7 +10,6 @@ import pytest
 
 import archive
 import archive.rewrite.compact.ranges
-from archive.base.limits import unbounded
 from archive.debuginfo.model import RangeLayout
 from archive.rewrite.compact import compact_records
 from archive.rewrite.compact.instructions import LIST, MARK, Composer, Instructions
@@ -104,9 +103,9 @@ def test_texts_may_be_in_any_pieces(bench: Bench) -> None:
     ranges = [traced(line) for line in range(95, 135)]
     opened = bench.show(ranges, RangeLayout.STRING_TABLE)[1]
     said = printed(bytes(opened.container.data))
-    record = record_of(opened.range_table, 0, unbounded())
-    assert {b"m.py(", b"10", b"3"} < {*shared_pieces(record.texts, unbounded()).strings}
-    for data in range_ways(record, [RangeLayout.STRING_TABLE], unbounded()):
+    record = record_of(opened.range_table, 0)
+    assert {b"m.py(", b"10", b"3"} < {*shared_pieces(record.texts).strings}
+    for data in range_ways(record, [RangeLayout.STRING_TABLE]):
         assert printed(replaced(opened, {bench.name: data})) == said
 
 
@@ -125,9 +124,7 @@ def test_lists_must_be_typed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> N
 
     opened = bench.show([traced(1)], RangeLayout.STRING_TABLE)[1]
     monkeypatch.setattr(archive.rewrite.compact.ranges, "integer_lists", plain_lists)
-    for data in range_ways(
-        record_of(opened.range_table, 0, unbounded()), [RangeLayout.STRING_TABLE], unbounded()
-    ):
+    for data in range_ways(record_of(opened.range_table, 0), [RangeLayout.STRING_TABLE]):
         with pytest.raises(RuntimeError, match="Expected IntList but got GenericList"):
             printed(replaced(opened, {bench.name: data}))
 
@@ -141,7 +138,7 @@ def test_no_filename_is_not_an_empty_one(bench: Bench) -> None:
 def test_code_records_without_rows_keep_their_string_table() -> None:
     with archive.open(STACK) as opened:
         table = table_of([], [], RangeLayout.STRING_TABLE)
-        (empty,) = range_ways(record_of(table, 0, unbounded()), [RangeLayout.STRING_TABLE], unbounded())
+        (empty,) = range_ways(record_of(table, 0), [RangeLayout.STRING_TABLE])
         printed(replaced(opened, dict.fromkeys(opened.range_table.names, empty)))
         with pytest.raises(RuntimeError, match="empty ivalues tuple"):
             printed(replaced(opened, dict.fromkeys(opened.range_table.names, NO_ROWS)))

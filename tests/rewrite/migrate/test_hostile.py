@@ -13,7 +13,6 @@ import pytest
 import archive
 from archive import ArchiveError, LimitError
 from archive.base.columns import table_of
-from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionLayout
 from archive.companion.parse import parse_companion
@@ -186,7 +185,7 @@ def test_a_companion_that_does_not_tell_of_the_records_is_refused(tmp_path: Path
     assert MIGRATED in problem
     assert "pass --no-aside" in problem
     out, companion, _ = halves(SCRIPT_1_8)
-    split = parse_companion(memoryview(companion), DEFAULT_LIMITS.allowance(0))
+    split = parse_companion(memoryview(companion))
     columns = {name: values for name, values in split.columns.items() if name != "member.kind"}
     with pytest.raises(ArchiveError, match=r"member\.kind: no join gives an archive by this companion"):
         archive.join(out, build_companion(split.with_columns(columns)), tmp_path / "joined")

@@ -201,7 +201,7 @@ def test_an_aside_holds_what_is_rewritten_and_nothing_else(path: str, to: str, b
     result = migrated(RELEASES / path, to)
     with archive.open(result.data) as opened:
         record = opened.records[MIGRATED]
-        contents = parse_companion(record.view(), opened.allowance)
+        contents = parse_companion(record.view())
         assert record.stored_size == record.size == result.aside_size  # it is compressed already
     debug = {name for name in original(RELEASES / path) if kind_of(name).is_debug}
     assert set(contents.records) == debug | besides

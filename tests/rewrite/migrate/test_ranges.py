@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import archive
 from archive.base.errors import ArchiveError
-from archive.base.limits import unbounded
 from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from archive.formats.stale_methods import stale_methods, without
@@ -86,7 +85,7 @@ def test_filename_none_is_index_0_and_the_null_source_has_no_pieces() -> None:
 def test_tags_beyond_all_numbers_are_refused() -> None:
     pool = Pool()
     with archive.open(NESTED_1_8) as opened:
-        columns = pack_ranges(opened.range_table, pool, unbounded())
+        columns = pack_ranges(opened.range_table, pool)
     columns["range.tag"][3] = 1 << 62 | 1
     with pytest.raises(ArchiveError, match="tags: expected up to"):
         relaid(columns, RangeLayout.INLINE)
@@ -97,7 +96,7 @@ def test_tags_beyond_all_numbers_are_refused() -> None:
 def test_code_that_loses_bytes_keeps_the_place_of_every_other_byte(
     table: object, data: st.DataObject
 ) -> None:
-    columns = pack_ranges(table, Pool(), unbounded())  # type: ignore[arg-type]
+    columns = pack_ranges(table, Pool())  # type: ignore[arg-type]
     rows = len(columns["row.offset"])
     step = st.integers(0, 6)
     columns["row.offset"] = np.cumsum([data.draw(step) for _ in range(rows)] or [0])[:rows]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import firsts, spread, windows
 from archive.base.quick_dataclass import dataclass
 from archive.formats.schema.pickled.core import (
@@ -28,7 +29,6 @@ from archive.pickles.write import TUPLE_CLOSINGS, Run, rows_of
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.formats.schema.pickled.core import Emit, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Sliced, Writer
@@ -64,7 +64,7 @@ class Tuple(Declaration):
         return f"({inner}{', ...' if self.more else ',' if len(self.fields) == 1 else ''})"
 
     @gathering
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> dict[str, Any]:
+    def take(self, tree: Tree, nodes: Ints) -> dict[str, Any]:
         """The columns of each field, by its name."""
         (first, count), width = tree.spans(nodes), len(self.fields)
         fits = count >= width if self.more else count == width
@@ -72,7 +72,7 @@ class Tuple(Declaration):
         columns = {}
         for place, (name, field) in enumerate(self.fields.items()):
             try:
-                columns[name] = field.take(tree, tree.children[first + place], allowance)
+                columns[name] = field.take(tree, tree.children[first + place])
             except Mismatch as mismatch:
                 mismatch.path.insert(0, f"field {name}")
                 raise
@@ -252,16 +252,16 @@ class Sequence(Declaration):
         return f"({f'{self.head}, ' if self.head else ''}{self.item}, ...)"
 
     @gathering
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ragged:
+    def take(self, tree: Tree, nodes: Ints) -> Ragged:
         """The items of all sequences."""
         skip = int(self.head is not None)
         first, count = tree.spans(nodes)
         good = (tree.kinds(nodes) == ValueKind.TUPLE) & (count >= skip)
         expect(nodes, good, self.expected or ("a tuple with a head" if skip else "a tuple"))
-        head = None if self.head is None else self.head.take(tree, tree.children[first], allowance)
+        head = None if self.head is None else self.head.take(tree, tree.children[first])
         first += skip
         count -= skip
-        return replace(_take_items(self.item, tree, nodes, (first, count), allowance), head=head)
+        return replace(_take_items(self.item, tree, nodes, (first, count)), head=head)
 
     def nodes(self, tree: Tree, node: int) -> memoryview:
         """The items of one sequence, for readers that need few of many values."""
@@ -291,22 +291,20 @@ class Sequence(Declaration):
         return emit
 
 
-def _take_items(
-    schema: Schema, tree: Tree, nodes: Ints, spans: tuple[Ints, Ints], allowance: Allowance
-) -> Ragged:
+def _take_items(schema: Schema, tree: Tree, nodes: Ints, spans: tuple[Ints, Ints]) -> Ragged:
     """The columns of children of some nodes.
 
     Args:
         spans: where the children of each node begin among the tree's, and how many they are.
     """
-    allowance.take(3 * NUMBER_WIDTH * len(nodes), "columns")
+    memory.take(3 * NUMBER_WIDTH * len(nodes), "columns")
     begin, counts = spans
     first = firsts(counts)
     name, at = tree.tokens.place(int(nodes[counts.argmax()])) if len(nodes) else ("", 0)
-    with allowance.lent(GATHER_BYTES * int(first[-1]), "items", record=name, place=f"byte {at}"):
+    with memory.lent(GATHER_BYTES * int(first[-1]), "items", record=name, place=f"byte {at}"):
         children = tree.children[spread(begin, counts)]
         try:
-            return Ragged(first, schema.take(tree, children, allowance))
+            return Ragged(first, schema.take(tree, children))
         except Mismatch as mismatch:
             owner = int(np.searchsorted(first, mismatch.index, "right")) - 1
             mismatch.path.insert(0, f"row {mismatch.index - int(first[owner])}")
@@ -314,21 +312,19 @@ def _take_items(
             raise
 
 
-def _take_integers(
-    tree: Tree, nodes: Ints, dtype: np.dtype[np.signedinteger], allowance: Allowance
-) -> Ragged:
+def _take_integers(tree: Tree, nodes: Ints, dtype: np.dtype[np.signedinteger]) -> Ragged:
     """The integers in some lists, part by part, so that only the integers themselves take memory."""
-    allowance.take(3 * NUMBER_WIDTH * len(nodes), "columns")
+    memory.take(3 * NUMBER_WIDTH * len(nodes), "columns")
     begin, counts = tree.spans(nodes)
     first = firsts(counts)
     name, at = tree.tokens.place(int(nodes[counts.argmax()])) if len(nodes) else ("", 0)
-    allowance.take(dtype.itemsize * int(first[-1]), "items", record=name, place=f"byte {at}")
+    memory.take(dtype.itemsize * int(first[-1]), "items", record=name, place=f"byte {at}")
     items = np.empty(int(first[-1]), dtype)
     for low, high in windows(first):
-        with allowance.part() as meanwhile:
+        with memory.part():
             try:
                 spans = begin[low:high], counts[low:high]
-                part = _take_items(Int(), tree, nodes[low:high], spans, meanwhile)
+                part = _take_items(Int(), tree, nodes[low:high], spans)
             except Mismatch as mismatch:
                 mismatch.index += low
                 raise
@@ -350,12 +346,12 @@ class IntList(Declaration):
         return "[int, ...]"
 
     @gathering
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ragged:
+    def take(self, tree: Tree, nodes: Ints) -> Ragged:
         """The integers of all lists."""
         expect(nodes, tree.kinds(nodes) == ValueKind.REDUCE, "build_intlist([...])")
         call, _ = tree.spans(nodes)
         callee = tree.children[call]
-        for node in distinct(callee, allowance).tolist():
+        for node in distinct(callee).tolist():
             if tree.kind(node) != ValueKind.GLOBAL or tree.names(node) != INTLIST:
                 raise Mismatch(int(np.flatnonzero(callee == node)[0]), "build_intlist([...])", node)
         arguments = tree.children[call + 1]
@@ -364,7 +360,7 @@ class IntList(Declaration):
         lists = tree.children[first]
         expect(lists, tree.kinds(lists) == ValueKind.LIST, "a list")
         dtype = tree.value.dtype if self.narrow else np.dtype(np.int64)
-        return _take_integers(tree, lists, dtype, allowance)
+        return _take_integers(tree, lists, dtype)
 
     def emitter(self, writer: Writer, columns: Ragged | Repeated) -> Emit:
         """Writes the list and the call that builds it."""

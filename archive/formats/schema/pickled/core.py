@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import distinct_values
 from archive.base.errors import ArchiveError, LimitError, one_line, shown
 from archive.base.quick_dataclass import dataclass
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.base.strings import Strings
     from archive.pickles.tree import Tree
     from archive.pickles.write import Receive
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Declared = TypeVar("Declared")
     Columns = TypeVar("Columns")
-    Take = Callable[[Declared, Tree, Ints, Allowance], Columns]
+    Take = Callable[[Declared, Tree, Ints], Columns]
 
 NUMBER_WIDTH = 8
 """Bytes of a number in a column."""
@@ -143,7 +143,7 @@ class Mismatch(Exception):  # noqa: N818 (leaves `formats` as an ArchiveError, o
 class Schema(Protocol):
     """A declaration."""
 
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Any:  # noqa: ANN401 (columns differ)
+    def take(self, tree: Tree, nodes: Ints) -> Any:  # noqa: ANN401 (columns differ)
         """The columns of n nodes, after asking for their memory."""
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
@@ -173,17 +173,17 @@ def gathering(take: Take[Declared, Columns]) -> Take[Declared, Columns]:
     """A ``take`` that asks for what each node takes until the columns are done."""
 
     @wraps(take)
-    def lending(self: Declared, tree: Tree, nodes: Ints, allowance: Allowance) -> Columns:
-        with allowance.lent(GATHER_BYTES * len(nodes), "columns"):
-            return take(self, tree, nodes, allowance)
+    def lending(self: Declared, tree: Tree, nodes: Ints) -> Columns:
+        with memory.lent(GATHER_BYTES * len(nodes), "columns"):
+            return take(self, tree, nodes)
 
     return lending
 
 
-def parse(schema: Schema, tree: Tree, pickles: Ints, allowance: Allowance) -> Any:  # noqa: ANN401
+def parse(schema: Schema, tree: Tree, pickles: Ints) -> Any:  # noqa: ANN401
     """The columns of whole pickles, given by their numbers; one declaration reads them all."""
     try:
-        return schema.take(tree, tree.roots[pickles], allowance)
+        return schema.take(tree, tree.roots[pickles])
     except Mismatch as mismatch:
         raise _fault(tree, mismatch, ", ".join(mismatch.path)) from None
     except LimitError as error:
@@ -210,12 +210,11 @@ def build(
     schema: Schema,
     columns: Any,  # noqa: ANN401
     strings: Strings,
-    allowance: Allowance,
     receive: Receive | None = None,
 ) -> bytes:
     """The pickle of the only value of some columns; nothing, if its bytes are received part by part."""
-    with allowance.part() as part:
-        writer = Writer(strings, part, receive)
+    with memory.part():
+        writer = Writer(strings, receive)
         schema.emitter(writer, columns)(0)
         return writer.finish()
 
@@ -226,9 +225,9 @@ def first_item(tree: Tree, node: int) -> int | None:
     return int(parts[0]) if tree.kind(node) == ValueKind.TUPLE and len(parts) else None
 
 
-def distinct(numbers: Ints, allowance: Allowance) -> Ints:
+def distinct(numbers: Ints) -> Ints:
     """The distinct ones of some numbers, in ascending order."""
-    with allowance.lent(DISTINCT_BYTES * len(numbers), "columns"):
+    with memory.lent(DISTINCT_BYTES * len(numbers), "columns"):
         return distinct_values(numbers)
 
 

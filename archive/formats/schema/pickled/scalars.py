@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.quick_dataclass import dataclass
 from archive.formats.schema.pickled.core import (
     NUMBER_WIDTH,
@@ -21,7 +22,6 @@ from archive.pickles.ops import BYTE_OF, ValueKind
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.formats.schema.pickled.core import Emit, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
@@ -37,9 +37,9 @@ class Int(Declaration):
     def __str__(self) -> str:
         return "int"
 
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:
+    def take(self, tree: Tree, nodes: Ints) -> Ints:
         """The integers (n)."""
-        allowance.take(NUMBER_WIDTH * len(nodes), "columns")
+        memory.take(NUMBER_WIDTH * len(nodes), "columns")
         expect(nodes, tree.kinds(nodes) == ValueKind.INT, "an int")
         values = tree.value[nodes]
         expect(
@@ -68,9 +68,9 @@ class String(Declaration):
     def __str__(self) -> str:
         return "str"
 
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:
+    def take(self, tree: Tree, nodes: Ints) -> Ints:
         """The texts' indices in the tree's strings (n)."""
-        allowance.take(NUMBER_WIDTH * len(nodes), "columns")
+        memory.take(NUMBER_WIDTH * len(nodes), "columns")
         expect(nodes, tree.kinds(nodes) == ValueKind.TEXT, self.expected)
         return tree.value[nodes].astype(np.int64)
 
@@ -95,10 +95,10 @@ class Const(Declaration):
     def __str__(self) -> str:
         return f'"{self.value}"'
 
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> None:
+    def take(self, tree: Tree, nodes: Ints) -> None:
         """Refuses every other text; there are no columns."""
-        strings = String().take(tree, nodes, allowance)
-        for string in distinct(strings, allowance).tolist():
+        strings = String().take(tree, nodes)
+        for string in distinct(strings).tolist():
             if tree.strings[string] != self.value:
                 index = int(np.flatnonzero(strings == string)[0])
                 raise Mismatch(index, repr(self.value), int(nodes[index]))
@@ -123,11 +123,11 @@ class Optional(Declaration):
         return f"{self.item} or None"
 
     @gathering
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Any:  # noqa: ANN401
+    def take(self, tree: Tree, nodes: Ints) -> Any:  # noqa: ANN401
         """The item's columns; references and indices are -1 where the value is None."""
         there = np.flatnonzero(tree.kinds(nodes) != ValueKind.NONE)
         try:
-            columns = self.item.take(tree, nodes[there], allowance)
+            columns = self.item.take(tree, nodes[there])
         except Mismatch as mismatch:
             mismatch.index = int(there[mismatch.index])
             raise
@@ -160,7 +160,7 @@ class Value(Declaration):
     def __str__(self) -> str:
         return "value"
 
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:  # noqa: ARG002
+    def take(self, tree: Tree, nodes: Ints) -> Ints:  # noqa: ARG002
         """The nodes themselves (n)."""
         return nodes
 

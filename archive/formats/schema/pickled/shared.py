@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import sums_along
 from archive.base.errors import LimitError
 from archive.base.quick_dataclass import dataclass
@@ -21,7 +22,6 @@ from archive.pickles.write import MEMO_BYTES, memo_read
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.formats.schema.pickled.core import Emit, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
@@ -43,9 +43,9 @@ class Memo(Declaration):
     def __str__(self) -> str:
         return str(self.item)
 
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Any:  # noqa: ANN401
+    def take(self, tree: Tree, nodes: Ints) -> Any:  # noqa: ANN401
         """The item's columns."""
-        return self.item.take(tree, nodes, allowance)
+        return self.item.take(tree, nodes)
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
         """Writes the item and its memo entry."""
@@ -67,17 +67,17 @@ class Shared(Declaration):
     def __str__(self) -> str:
         return f"shared {self.item}"
 
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Indexed:
+    def take(self, tree: Tree, nodes: Ints) -> Indexed:
         """References to the distinct values, which are in the order of their first use."""
         # A node is the token that made the value, so ascending nodes are values in order of first use.
-        allowance.take(2 * NUMBER_WIDTH * len(nodes), "columns")
-        with allowance.lent(SEEN_BYTES * len(tree.value), "columns"):
+        memory.take(2 * NUMBER_WIDTH * len(nodes), "columns")
+        with memory.lent(SEEN_BYTES * len(tree.value), "columns"):
             seen = np.zeros(len(tree.value), np.bool_)
             seen[nodes] = True
             values = np.flatnonzero(seen)
             del seen
         try:
-            return Indexed(np.searchsorted(values, nodes), self.item.take(tree, values, allowance))
+            return Indexed(np.searchsorted(values, nodes), self.item.take(tree, values))
         except Mismatch as mismatch:
             mismatch.index = int(np.flatnonzero(nodes == values[mismatch.index])[0])
             raise
@@ -109,7 +109,7 @@ class NextInChain(Declaration):
     def __str__(self) -> str:
         return "the next or None"
 
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> None:
+    def take(self, tree: Tree, nodes: Ints) -> None:
         """Nothing to read."""
 
     def emitter(self, writer: Writer, columns: None) -> Emit:  # noqa: ARG002
@@ -134,31 +134,31 @@ class Chain(Declaration):
     def __str__(self) -> str:
         return f"chain by {self.link} of {self.item}"
 
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Links:
+    def take(self, tree: Tree, nodes: Ints) -> Links:
         """The links of all chains, each only once.
 
         All chains advance by one link in each round; links that were seen before are not followed again.
         """
-        with allowance.lent(SEEN_BYTES * len(tree.value), "columns"):
-            seen = self._reached(tree, nodes, allowance)
+        with memory.lent(SEEN_BYTES * len(tree.value), "columns"):
+            seen = self._reached(tree, nodes)
             count = int(np.count_nonzero(seen))
-            allowance.take(NUMBER_WIDTH * len(nodes) + DEPTH_BYTES * count, "columns")
+            memory.take(NUMBER_WIDTH * len(nodes) + DEPTH_BYTES * count, "columns")
             links = np.flatnonzero(seen)
             del seen
         inner = self._inner(tree, links)
         following = np.where(tree.kinds(inner) == ValueKind.NONE, -1, np.searchsorted(links, inner))
         depth = sums_along(following, np.ones(len(links), np.int64))
-        if depth.max(initial=0) > allowance.limits.frames:
+        if depth.max(initial=0) > memory.limits().frames:
             name, at = tree.tokens.place(int(links[depth.argmax()]))
-            most = allowance.limits.frames
+            most = memory.limits().frames
             raise LimitError("frames", most, int(depth.max()), record=name, place=f"byte {at}")
         del depth
         try:
-            return Links(np.searchsorted(links, nodes), following, self.item.take(tree, links, allowance))
+            return Links(np.searchsorted(links, nodes), following, self.item.take(tree, links))
         except Mismatch as mismatch:
             raise self._blame(tree, nodes, links, int(links[mismatch.index]), mismatch) from None
 
-    def _reached(self, tree: Tree, nodes: Ints, allowance: Allowance) -> np.ndarray:
+    def _reached(self, tree: Tree, nodes: Ints) -> np.ndarray:
         """For each token of the tree, whether it is a link of one of the chains."""
         width = len(self.item.fields)
         seen = np.zeros(len(tree.value), np.bool_)
@@ -171,13 +171,13 @@ class Chain(Declaration):
                 mismatch = Mismatch(0, f"a tuple of {width}", culprit)
                 raise self._blame(tree, nodes, np.flatnonzero(seen), culprit, mismatch)
             seen[new] = True
-            with allowance.lent(LINK_BYTES * len(new), "columns"):
+            with memory.lent(LINK_BYTES * len(new), "columns"):
                 inner = self._inner(tree, new)
                 further = inner[(tree.kinds(inner) != ValueKind.NONE) & ~seen[inner]]
-                new = distinct(further, allowance)
+                new = distinct(further)
             rounds += 1
-            if rounds > allowance.limits.frames:
-                raise LimitError("frames", allowance.limits.frames, rounds)
+            if rounds > memory.limits().frames:
+                raise LimitError("frames", memory.limits().frames, rounds)
         return seen
 
     def _inner(self, tree: Tree, links: Ints) -> Ints:

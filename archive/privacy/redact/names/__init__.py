@@ -131,7 +131,7 @@ class _Renaming:
         self._records = opened.container.records
         _check(opened)
         self._texts = {name: bytes(record.view()) for name, record in self._records.items() if is_code(name)}
-        self._codes = {name: parse_code(name, text, opened.allowance) for name, text in self._texts.items()}
+        self._codes = {name: parse_code(name, text) for name, text in self._texts.items()}
         self._pickles = [
             name
             for name in self._records
@@ -150,7 +150,7 @@ class _Renaming:
         pickled = {name: Pickled(name, self._opened.tree([name]), with_state) for name in self._pickles}
         self._note_code()
         # the Python functions in stacks of traced operations
-        for path, function in called(self._opened.range_table, self._opened.allowance):
+        for path, function in called(self._opened.range_table):
             library = LIBRARY.fullmatch(path)
             is_own = library is not None and library[1].startswith(b"torch/")
             word = function.decode("utf-8", "surrogateescape")

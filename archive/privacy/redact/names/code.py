@@ -25,13 +25,12 @@ from itertools import product
 from string import ascii_letters
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.base.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from archive.base.limits import Allowance
 
 
 class NameKind(IntEnum):
@@ -176,12 +175,12 @@ EXPRESSIONS = (
 ALLOWED = STATEMENTS + EXPRESSIONS
 
 
-def parse_code(record: str, data: bytes, allowance: Allowance) -> CodeNames:
+def parse_code(record: str, data: bytes) -> CodeNames:
     """The names in a record of code."""
     tokens = sum(1 for _ in TOKEN.finditer(data))
-    with allowance.lent(NODE_BYTES * tokens, "names in code", record=record):
+    with memory.lent(NODE_BYTES * tokens, "names in code", record=record):
         code = _Reader(record, data).read()
-    allowance.take(USE_BYTES * len(code.uses), "names in code", record=record)
+    memory.take(USE_BYTES * len(code.uses), "names in code", record=record)
     return code
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import counted
 from archive.base.json_text import read_json
 from archive.base.source_files import is_no_models
@@ -61,14 +62,14 @@ def note_programs(words: ModelNames, opened: Archive) -> list[str]:
                 if key == MODULES:
                     for module in parse_modules(text) or ():
                         attributes.update(filter(None, module.path.split(".")))
-        tree = read_json(opened.records[record].view(), opened.allowance)
+        tree = read_json(opened.records[record].view())
         for _, node, *_ in nodes(graph_of(tree)):
             node["metadata"] = {}
         stack = [tree]
         while stack:  # all strings of the JSON, keys, too
             value = stack.pop()
             if isinstance(value, str):
-                opened.allowance.take(TEXT_BYTES + len(value), "words of programs", record=record)
+                memory.take(TEXT_BYTES + len(value), "words of programs", record=record)
                 words.spoken.update(WORDS.findall(value))
             elif isinstance(value, list):
                 stack += value
