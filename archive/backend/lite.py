@@ -13,6 +13,7 @@ from archive.backend.errors import BackendError
 from archive.backend.lower.loading import check_loading
 from archive.backend.lower.reloading import reloaded
 from archive.backend.lower.saving import write_lowered
+from archive.base import memory
 from archive.base.errors import ArchiveError, LoweringError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.formats.record_kinds import RecordKind, kind_of
@@ -78,7 +79,10 @@ def lite(
             module, calls = reloaded(opened)
             saved = write_lowered(module, draft, opened.file, lite=True, plain=True, extra=extra)
             # PyTorch made a new file: it has an allowance of its own.
-            with open_archive(draft, name=opened.file) as lite_archive:
+            with (
+                open_archive(draft, name=opened.file) as lite_archive,
+                memory.charged(lite_archive.allowance),
+            ):
                 check_loading(draft, lite_archive, module, lite=True)
                 return Lite(opened.size, saved.size, len(lite_archive.handles), calls)
         except (LoweringError, BackendError) as error:

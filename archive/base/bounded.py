@@ -1,12 +1,16 @@
-"""The boundary of the library: if memory or the interpreter's stack runs out, callers get ``LimitError``."""
+"""The boundary of the library: callers get ``LimitError`` where a file asks for too much.
+
+That is more than its allowance (:mod:`archive.base.memory`), or all memory or stack that the interpreter has.
+"""
 
 from __future__ import annotations
 
 import os
-from functools import cached_property, wraps
-from inspect import isfunction, isgeneratorfunction
+from functools import wraps
+from inspect import isgeneratorfunction
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, ExhaustedError
 
 if TYPE_CHECKING:
@@ -17,25 +21,26 @@ ResultT = TypeVar("ResultT")
 ClassT = TypeVar("ClassT", bound=type)
 
 EXHAUSTED = (MemoryError, RecursionError)
-READING = {"__bytes__", "__getitem__", "__str__"}
-"""Special methods that read a file."""
 
 
 def bounded(call: Callable[P, ResultT]) -> Callable[P, ResultT]:
     """A public function that raises a :class:`LimitError` if memory or the interpreter's stack runs out.
 
-    The error names the file: the first argument, if that is a path or has a name of its own. A generator
-    function is bounded while it yields.
+    The error names the file: the first argument, if that is a path or has a name of its own. If that has an
+    allowance, the function asks it. A generator function is bounded while it yields.
     """
     if isgeneratorfunction(call):
-        return cast("Callable[P, ResultT]", _bounded_generator(call))
+        return cast("Callable[P, ResultT]", _bounded_generator(memory.asking(call)))
 
     @wraps(call)
     def within_bounds(*arguments: P.args, **named: P.kwargs) -> ResultT:
+        token = memory.entered(arguments)
         try:
             return call(*arguments, **named)
         except EXHAUSTED as error:
             raise _told(error, arguments) from error.with_traceback(None)
+        finally:
+            memory.left(token)
 
     return within_bounds
 
@@ -60,13 +65,4 @@ def _told(error: MemoryError | RecursionError, arguments: tuple[object, ...]) ->
 
 def bounded_members(cls: ClassT) -> ClassT:
     """Make all public methods and properties of a class :func:`bounded`, and those that return it as text."""
-    for name, member in list(vars(cls).items()):
-        if name.startswith("_") and name not in READING:
-            continue
-        if isinstance(member, cached_property):
-            member.func = bounded(member.func)
-        elif isinstance(member, property) and member.fget is not None:
-            setattr(cls, name, property(bounded(member.fget), doc=member.__doc__))
-        elif isfunction(member):
-            setattr(cls, name, bounded(member))
-    return cls
+    return memory.with_members(cls, bounded)

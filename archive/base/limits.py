@@ -6,16 +6,11 @@ values 120 deep.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
 from archive.base.deadline import check_time
 from archive.base.errors import LimitError
 from archive.base.quick_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MEMORY = 64 << 20
 """Bytes of memory that even the smallest file may take."""
@@ -75,15 +70,14 @@ class Limits:
 class Allowance:
     """The memory that one file may take, and how much of it is in use.
 
-    Code that is about to create something whose size the file decides asks first: ``take`` for what stays in
-    use, ``lent`` for what is gone at the end of a block. So a claim is refused before it takes anything.
+    Made by :meth:`Limits.allowance`, one for each opened file; :mod:`archive.base.memory` says who asks it.
 
-    Made by :meth:`Limits.allowance`, one for each opened file. A file made from another one (an embedded
-    companion, a result that is read again) shares that one's.
-
-    Attributes:
+    Args:
         limits: the bounds besides memory.
         memory: bytes that may be in use at once.
+        whole: the allowance that this is a part of; what is taken from the part is taken from it, too.
+
+    Attributes:
         taken: bytes in use.
         peak: the most bytes that were in use.
     """
@@ -116,39 +110,19 @@ class Allowance:
         self.taken = wanted
         self.peak = max(self.peak, wanted)
 
+    @property
+    def left(self) -> int:
+        """Bytes that may still be taken."""
+        return self.memory - self.taken if self._whole is None else self._whole.left
+
     def give(self, count: int) -> None:
         """Return bytes that are no longer in use."""
         self.taken -= count
         if self._whole is not None:
             self._whole.give(count)
 
-    @contextmanager
-    def lent(
-        self, count: int, what: str = "", *, record: str | None = None, place: str | None = None
-    ) -> Iterator[None]:
-        """Ask for memory that is in use until the block ends."""
-        self.take(count, what, record=record, place=place)
-        try:
-            yield
-        finally:
-            self.give(count)
-
-    @contextmanager
-    def part(self) -> Iterator[Allowance]:
-        """A separate allowance for a block: everything taken from it is returned at the end."""
-        part = Allowance(self.limits, self.memory, self)
-        try:
-            yield part
-        finally:
-            self.give(part.taken)
-
 
 DEFAULT_LIMITS = Limits()
-
-
-def unbounded() -> Allowance:
-    """The allowance for what is made in this process, from facts that nobody sent."""
-    return Limits(memory=1 << 62).allowance(0)
 
 
 class Steps:

@@ -107,9 +107,11 @@ def is_false_model(file: str, kind: FileKind) -> bool:
 def shards_of(index: str) -> set[str]:
     """The places of the files that an index names; none where it is broken, which opening it will report."""
     try:
-        with closing(by_ranges(index, most=LARGEST_INDEX)) as mapped:
-            with memory.charged(DEFAULT_LIMITS.allowance(mapped.weight)):
-                names = read_index(mapped.data[:]).shards
+        with (
+            closing(by_ranges(index, most=LARGEST_INDEX)) as mapped,
+            memory.charged(DEFAULT_LIMITS.allowance(mapped.weight)),
+        ):
+            names = read_index(mapped.data[:]).shards
     except (ArchiveError, OSError):
         return set()
     return {absolute(joined(folder_of(index), name)) for name in names}

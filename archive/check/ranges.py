@@ -221,8 +221,6 @@ class SourceContents:
 
 UNKNOWN_SIZE = 1 << 62
 """The size of a code record that cannot be read: no offset is too large."""
-CHECKED_BYTES = 80
-"""Bytes of memory that a source range takes while all are checked."""
 UNREAD = (
     'tag-first rows, for which PyTorch 2.13 prints "Expected Tuple but got Int" in place of each error; '
     "`debug-archive migrate --to latest` mends it"
@@ -250,7 +248,7 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, p
     if table is not None:
         if parsed:
             check_texts(table.sources.strings, read, report)
-        with memory.lent(CHECKED_BYTES * len(table.offset), "source ranges that are checked"):
+        with memory.lent(10 * memory.NUMBER * len(table.offset), "source ranges that are checked"):
             rows = RangeChecks(table, report)
             _check_offsets(archive, readable, rows)
             _check_spans(rows)

@@ -82,7 +82,10 @@ def verification(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -
     try:
         with closing(Mapped(source)) as mapped:
             try:
-                with open_archive(mapped, limits=limits, kinds=CHECKED_KINDS) as archive:
+                with (
+                    open_archive(mapped, limits=limits, kinds=CHECKED_KINDS) as archive,
+                    memory.charged(archive.allowance),
+                ):
                     return _diagnostics(archive)
             except ArchiveError:
                 recognised = recognise_for(mapped, CHECKED_KINDS, limits=limits)

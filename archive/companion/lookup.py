@@ -231,7 +231,7 @@ class CompanionLookup:
         lines: list[memoryview] = []
         size = 0
         node = self.at("text.node", text) if text >= 0 else -1
-        with memory.part():
+        with memory.charged(self.allowance), memory.part():
             while node >= 0:
                 pieces.append(inside(self.at("node.line", node), len(self.strings)))
                 line = self.strings.data(pieces[-1])
@@ -302,7 +302,8 @@ class CodePlaces:
     def records(self) -> Mapping[str, range]:
         """The rows of each record of source ranges, by its name."""
         numbers, rows = self._lookup.all("record.name").tolist(), self._lookup.all("record.rows")
-        names = record_names(self._lookup.strings, numbers)
+        with memory.charged(self.allowance):
+            names = record_names(self._lookup.strings, numbers)
         return dict(zip(names, starmap(range, pairwise(firsts(rows).tolist())), strict=True))
 
     def of_byte(self, name: str, position: int) -> SourceRange | None:

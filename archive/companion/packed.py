@@ -209,7 +209,8 @@ class PackedColumns(Mapping[str, "ColumnReader"]):
         """A section that is compressed as a whole, inflated and checked."""
         if number not in self._directory.sections:
             raise ArchiveError(place="directory", expected=f"section {number}", found="others")
-        return memoryview(inflated_section(self._data, self._directory, number))
+        with memory.charged(self.allowance):
+            return memoryview(inflated_section(self._data, self._directory, number))
 
     def __iter__(self) -> Iterator[str]:
         yield from self._lines
@@ -251,8 +252,11 @@ class PackedColumns(Mapping[str, "ColumnReader"]):
             return BlockColumn(self._directory.sections[number], self._data[start:end])
         line = self._lines[name]
         size = line.rows * VALUE_WIDTH
-        memory.take(size, "values")
-        with memory.lent(3 * size, "values"):  # its bytes, and the steps of the transform
+        self.allowance.take(size, "values")
+        with (
+            memory.charged(self.allowance),
+            memory.lent(3 * size, "values"),
+        ):  # its bytes, and the steps of the transform
             data = bytes(self._body[line.begin : line.end])
             return WholeColumn(decoded(line.encoded._replace(data=data), line.rows))
 
@@ -277,7 +281,7 @@ class PackedColumns(Mapping[str, "ColumnReader"]):
         else:
             joined = bytes(self.texts)
             cost = POINTER * (joined.count(SEPARATOR) + 1)
-            memory.take(cost, "strings", place=f"section {STRINGS}")
+            self.allowance.take(cost, "strings", place=f"section {STRINGS}")
             texts = joined.split(SEPARATOR)
         if which.min(initial=0) < 0 or which.max(initial=-1) >= len(texts):
             place = "string.template"
@@ -287,7 +291,7 @@ class PackedColumns(Mapping[str, "ColumnReader"]):
     @cached_property
     def strings(self) -> StringTable:
         """The strings."""
-        memory.take(self.templates.size, "strings", place="string.template")
+        self.allowance.take(self.templates.size, "strings", place="string.template")
         return table_of(self.templates.filled())
 
     @cached_property

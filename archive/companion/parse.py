@@ -25,6 +25,7 @@ def parse_companion(data: memoryview) -> Contents:
     return OpenedCompanion(data).contents
 
 
+@memory.kept
 class OpenedCompanion:
     """A companion of which only header and directory are read yet."""
 

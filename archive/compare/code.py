@@ -72,10 +72,6 @@ def differ_in_numbers(old: str, new: str, *, keeps_arguments: bool) -> bool:
 HEAD = re.compile(rb"^(?:(class|def) (\w+)|  def (\w+))", re.MULTILINE)
 WORDS = {"class": "class", "def": "function"}
 RENAMABLE = ("function", "method")
-LINE_BYTES = 200
-"""Bytes of memory that a line takes while texts are compared."""
-UNIT_BYTES = 2_000
-"""Bytes of memory that a unit takes besides its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +115,9 @@ def units(archive: Archive) -> dict[str, Unit]:
     for name, record in archive.records.items():
         if is_code(name):
             data = bytes(record.view())
-            memory.take(len(data) + LINE_BYTES * data.count(b"\n"), "lines of code", record=name)
+            memory.take(len(data) + memory.TEXT * data.count(b"\n"), "lines of code", record=name)
             for unit in _units(name, data):
-                memory.take(UNIT_BYTES, "functions", record=name)
+                memory.take(4 * memory.ROW, "functions", record=name)
                 number = same[unit.name] = same.get(unit.name, 0) + 1
                 by_name[unit.name if number == 1 else f"{unit.name} ({number})"] = unit
     return by_name

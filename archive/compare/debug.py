@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
 
-HANDLE_BYTES = 1_000
-"""Bytes of memory that a handle's operation takes while it is compared."""
 STEPS = 1 << 22
 """Frames of call stacks that are followed; beyond them, handles are not compared."""
 EXAMPLES = 3
@@ -135,7 +133,7 @@ Operation = tuple[str, tuple[object, ...]]
 
 def _operations(archive: Archive, table: HandleTable, names: Pairing | None) -> dict[int, Operation]:
     """Each handle's operator, and its calls and range as file and line, with the old archive's names."""
-    memory.take(HANDLE_BYTES * len(table), "handles")
+    memory.take(2 * memory.ROW * len(table), "handles")
     places = _TagPlaces(archive)
     steps = STEPS
     operations: dict[int, Operation] = {}

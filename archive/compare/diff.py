@@ -205,8 +205,7 @@ class _ArchiveComparison:
             if saved[0]:
                 values = Values("value", self._names)
             else:  # the programs of lowered modules have debug handles in them
-                blobs = self._new.allowance if all(lowered) else None
-                values = Values("attribute", self._names, blobs=blobs)
+                values = Values("attribute", self._names, in_blobs=all(lowered))
             root = "" if name == DATA else name.removesuffix(".pkl")
             level = level_of(self._new, name)
             for row in values.changes(_value(self._old, name), _value(self._new, name), root):

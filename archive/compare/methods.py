@@ -51,10 +51,6 @@ TABLES = {
 }
 """The table that an instruction's first number is of; PyTorch's ``torch/csrc/jit/runtime/instruction.h``."""
 SHARED_TABLES = ("operators", "constants", "types")
-VALUE_BYTES = 100
-"""Bytes of memory that a value takes as text, besides its characters."""
-LINE_BYTES = 200
-"""Bytes of memory that an instruction's line takes."""
 REGISTERS = ("LOAD", "MOVE", "STORE", "DROPR")
 """Instructions whose first number is a register. ``STOREN`` has the first of several."""
 MOST_REGISTERS = 64
@@ -100,7 +96,7 @@ def methods(archive: Archive) -> tuple[int, dict[str, str]]:
             case (str() as name, tuple() as table, *rest):
                 pairs = (entry for entry in table if isinstance(entry, tuple) and len(entry) == 2)  # noqa: PLR2004
                 tables = {str(key): entries for key, entries in pairs}
-                lines[name] = "\n".join(_lines(archive, tables, rest))
+                lines[name] = "\n".join(_lines(tables, rest))
             case _:
                 raise ArchiveError(
                     file=archive.file, record=BYTECODE, expected="a method", found=shown(method)
@@ -108,39 +104,39 @@ def methods(archive: Archive) -> tuple[int, dict[str, str]]:
     return version, lines
 
 
-def _lines(archive: Archive, table: Mapping[str, object], rest: Sequence[object]) -> Iterator[str]:
+def _lines(table: Mapping[str, object], rest: Sequence[object]) -> Iterator[str]:
     instructions = table.get("instructions")
     rows = instructions if isinstance(instructions, tuple | list) else ()
-    memory.take(LINE_BYTES * len(rows), "instructions", record=BYTECODE)
+    memory.take(memory.TEXT * len(rows), "instructions", record=BYTECODE)
     named: set[tuple[str, int]] = set()
     for row in rows:
         match row:
             case (str() as code, int() as first, *others):
                 named.add((TABLES.get(code, ""), first))
-                yield _line(archive, table, (code, first, *others))
+                yield _line(table, (code, first, *others))
             case _:
                 yield shown(row)
     for kind in SHARED_TABLES:
         entries = table.get(kind)
         for at, entry in enumerate(entries if isinstance(entries, tuple | list) else ()):
             if (kind, at) not in named:
-                yield f"{kind}, not named: {_entry(archive, kind, entry)}"
+                yield f"{kind}, not named: {_entry(kind, entry)}"
     for key, value in table.items():
         if key not in ("instructions", *SHARED_TABLES):
-            yield f"{key}: {_plain(archive, value)}"
-    yield from (f"schema: {_plain(archive, part)}" for part in rest)
+            yield f"{key}: {_plain(value)}"
+    yield from (f"schema: {_plain(part)}" for part in rest)
 
 
-def _line(archive: Archive, table: Mapping[str, object], row: tuple[str, int, *tuple[object, ...]]) -> str:
+def _line(table: Mapping[str, object], row: tuple[str, int, *tuple[object, ...]]) -> str:
     """An instruction with what its first number stands for."""
     code, number, *others = row
     if code == "STOREN" and isinstance(others[0], int) and others[0] <= MOST_REGISTERS:
         return f"{code} {' '.join(f'%{number + at}' for at in range(others[0]))}"
-    first = f"%{number}" if code in REGISTERS else _argument(archive, table, code, number)
+    first = f"%{number}" if code in REGISTERS else _argument(table, code, number)
     return f"{code} {first} {' '.join(map(shown, others))}".rstrip()
 
 
-def _argument(archive: Archive, table: Mapping[str, object], code: str, number: int) -> str:
+def _argument(table: Mapping[str, object], code: str, number: int) -> str:
     """What the first number of an instruction stands for."""
     if code == "WARN":
         return ""
@@ -148,20 +144,20 @@ def _argument(archive: Archive, table: Mapping[str, object], code: str, number: 
     entries = table.get(kind)
     if not isinstance(entries, tuple | list) or not 0 <= number < len(entries):
         return str(number)
-    return _entry(archive, kind, entries[number])
+    return _entry(kind, entries[number])
 
 
-def _entry(archive: Archive, kind: str, entry: object) -> str:
+def _entry(kind: str, entry: object) -> str:
     """An entry of one of a method's tables."""
     match entry:
         case (name, overload, *arguments) if kind == "operators":
             return f"{name}.{overload}".removesuffix(".") + "".join(
                 f" of {argument}" for argument in arguments
             )
-    return _plain(archive, entry)
+    return _plain(entry)
 
 
-def _plain(archive: Archive, value: object) -> str:
+def _plain(value: object) -> str:
     """A constant, a type or a schema on one line."""
     texts: list[str] = []
     stack: list[object] = [value]
@@ -177,7 +173,7 @@ def _plain(archive: Archive, value: object) -> str:
             if len(text) > LONGEST:
                 digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
                 text = f"{text[:LONGEST]}… sha256 {digest}"
-        memory.take(VALUE_BYTES + len(text), "constants", record=BYTECODE)
+        memory.take(memory.TEXT + len(text), "constants", record=BYTECODE)
         texts.append(text)
         stack += reversed(inner)
     return "".join(texts)

@@ -36,8 +36,6 @@ NEW = "'"
 REGISTER = re.compile(r"%\d+")
 SLOT = "•"
 """Stands for a variable in a line without variables."""
-TOKEN_BYTES = 80
-"""Bytes of memory that a character takes, as a part of lines and names that are compared."""
 
 
 # --- classes
@@ -145,7 +143,7 @@ def is_allowed(characters: int) -> bool:
     """Whether texts may be compared by their variables; longer ones keep their own names."""
     try:
         with memory.part():
-            memory.take(TOKEN_BYTES * characters, "variables")
+            memory.take(10 * memory.NUMBER * characters, "variables")
     except LimitError:
         return False
     return True

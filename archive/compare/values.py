@@ -44,7 +44,7 @@ class Values:
         what: the kind of thing that each part is, for the rows.
         names: pairs the classes of objects.
         ordered: whether the order of keys counts.
-        blobs: the memory that reading debug handles in texts may take; None where texts have none.
+        in_blobs: whether texts have debug handles in them.
     """
 
     def __init__(
@@ -53,11 +53,12 @@ class Values:
         names: Pairing | None = None,
         *,
         ordered: bool = True,
+        in_blobs: bool = False,
     ) -> None:
         self._what = what
         self._names = names or Pairing()
         self._ordered = ordered
-        self._blobs = blobs
+        self._in_blobs = in_blobs
         self._seen: tuple[dict[int, int], dict[int, int]] = {}, {}
 
     def changes(self, old: object, new: object, root: str = "") -> Iterator[Change]:
@@ -109,8 +110,8 @@ class Values:
         """Two values that differ; in the program of a lowered module perhaps only in debug handles."""
         if not isinstance(was, str) or not isinstance(now, str):
             return self._row(path, summary(was), summary(now))
-        if self._blobs is not None and without_handles(was, self._blobs) == without_handles(now, self._blobs):
-            handles = (handles_in(text, self._blobs)[:MOST_HANDLES] for text in (was, now))
+        if self._in_blobs and without_handles(was) == without_handles(now):
+            handles = (handles_in(text)[:MOST_HANDLES] for text in (was, now))
             old, new = (", ".join(map(str, some)) for some in handles)
             return replace(self._row(path, f"{old} …", f"{new} …"), level=Level.IDS, what="debug handles in")
         # of long texts the part that differs

@@ -62,7 +62,7 @@ class Container(Closing):
             problem.within(file=self.file)
             raise
         self.root = directory.root
-        shared = SharedFile(mapped.data, mapped.name)
+        shared = SharedFile(mapped.data, mapped.name, self.allowance)
         self.records = {file.entry.name: Record(shared, file) for file in directory.files}
 
     def _directory(self, *, rooted: bool) -> Directory:

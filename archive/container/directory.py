@@ -252,15 +252,15 @@ def read_directory(data: Bytes, *, rooted: bool, placed: bool = True) -> Directo
         placed: read all local headers, too.
     """
     end = read_end(data)
-    memory = ENTRY_BYTES * min(end.entries, end.directory_size // CENTRAL.size)
-    memory.take(memory, "entries")
+    cost = ENTRY_BYTES * min(end.entries, end.directory_size // CENTRAL.size)
+    memory.take(cost, "entries")
     try:
         root, files = _read_entries(data, end, rooted=True, placed=placed)
     except OutsideError:
         if rooted:
             raise
         root, files = _read_entries(data, end, rooted=False, placed=placed)
-    return Directory(root, files, memory)
+    return Directory(root, files, cost)
 
 
 def _read_entries(data: Bytes, end: Row, *, rooted: bool, placed: bool) -> tuple[str, list[PlacedEntry]]:

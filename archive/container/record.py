@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from archive.base import memory
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.quick_dataclass import dataclass
@@ -145,19 +144,19 @@ class Record:
 
     def _checked(self) -> memoryview:
         if self._file.is_elsewhere:
-            memory.take(self.stored_size, "fetched records")
+            self._file.allowance.take(self.stored_size, "fetched records")
         if not self.entry.deflated:
             view = self.raw()
             if not self._placed.is_checked:
                 self._check_crc(_crc32(view))
                 self._placed.is_checked = self.is_at_hand
             return view
-        memory.take(self.size, "inflated records")
+        self._file.allowance.take(self.size, "inflated records")
         try:
             view = memoryview(inflate(self.raw(), self.size)).toreadonly()
             self._check_crc(_crc32(view))
         except ArchiveError:
-            memory.give(self.size)
+            self._file.allowance.give(self.size)
             raise
         return view
 

@@ -170,9 +170,11 @@ def inventoried(
         more: is asked of each model, in this order, and reads all of the file.
     """
     with unchanged(source):
-        with closing(by_ranges(source, most=FETCHED)) as mapped:
-            with memory.charged(limits.allowance(mapped.weight)):
-                row = _row(mapped)
+        with (
+            closing(by_ranges(source, most=FETCHED)) as mapped,
+            memory.charged(limits.allowance(mapped.weight)),
+        ):
+            row = _row(mapped)
         if row.kind in ZIP_KINDS | TENSOR_KINDS | {FileKind.COMPANION}:
             for question in more:
                 row = question(row, source, limits)

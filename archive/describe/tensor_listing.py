@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.quick_dataclass import dataclass
@@ -69,7 +70,10 @@ class TensorListing:
 @bounded
 def listed_tensors(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> TensorListing:
     """List what is in a file of tensors that isn't a zip. Only the header of a remote file is fetched."""
-    with open_archive(source, limits=limits, kinds=TENSOR_KINDS) as archive:
+    with (
+        open_archive(source, limits=limits, kinds=TENSOR_KINDS) as archive,
+        memory.charged(archive.allowance),
+    ):
         tensor_file = cast("TensorRecords", archive.tensor_file)
         return TensorListing(
             file=archive.file,

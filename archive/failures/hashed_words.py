@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 WORD, QUOTED = re.compile(r"\w+"), re.compile(r'"([^"\n]+)"')
 """Names; attributes that aren't identifiers stand in quotes."""
-WORD_BYTES = 400
-"""Bytes of memory that a word takes while its hash is looked for."""
 
 
 def names_of(model: OneModel) -> dict[bytes, bytes]:
@@ -44,7 +42,7 @@ def names_by_hash(companion: Companion) -> dict[bytes, bytes]:
     words = set[str]()
     for text in _texts(companion):
         more = {*WORD.findall(text), *QUOTED.findall(text)} - words
-        memory.take(sum(map(len, more)) + WORD_BYTES * len(more), "names by their hashes")
+        memory.take(sum(map(len, more)) + memory.ROW * len(more), "names by their hashes")
         words |= more
     hashes = {word: hashed(word, companion.salt).encode() for word in words}
     times = Counter(hashes.values())

@@ -86,7 +86,7 @@ def has_divided(records: Mapping[str, Record]) -> bool:
 
 def plain_pieces(records: Mapping[str, Record]) -> list[bytes | memoryview]:
     """All that the archive id depends on, of records that count whole; checked and in memory, or mapped."""
-    return list(_pieces(records, {}, None))
+    return list(_pieces(records, {}))
 
 
 def same_counted(records: Mapping[str, Record], others: Mapping[str, Record]) -> bool:

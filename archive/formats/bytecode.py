@@ -50,11 +50,7 @@ if TYPE_CHECKING:
 UNVERSIONED = 3
 WARN = b"WARN"
 CALLING = (b"OP", b"OPN")
-METHOD_BYTES, INSTRUCTION_BYTES, OPERATOR_BYTES = 480, 120, 80
-"""Bytes of memory that a method, an instruction and an operator take besides their names."""
 INTERFACE_CALL = b"INTERFACE_CALL"
-ITEM_BYTES = 220
-"""Bytes of memory that a method takes while it is searched."""
 MAX_NAME = DEFAULT_LIMITS.name_bytes
 """Bytes of an opcode or a method's name; longer ones are ignored."""
 
@@ -141,7 +137,7 @@ def _named(tree: Tree, methods: memoryview) -> Iterator[tuple[str, int]]:
         name, table = METHOD.nodes(tree, method)
         string = TEXT.index(tree, name)
         if string not in names:
-            memory.take(METHOD_BYTES, "methods", record=BYTECODE)
+            memory.take(memory.ROW, "methods", record=BYTECODE)
             names[string] = charged(tree.strings.data(string))
         yield names[string], table
 
@@ -153,11 +149,11 @@ def _called(tree: Tree, tables: list[int]) -> list[list[bytes]]:
     for string in operators.items["name"].tolist():
         if string not in names:
             written = tree.strings.data(string)
-            memory.take(OPERATOR_BYTES + len(written), "operators", record=BYTECODE)
+            memory.take(memory.TEXT + len(written), "operators", record=BYTECODE)
             names[string] = bytes(written)
     instructions = _rows(tree, tables, "instructions")
     codes, x = instructions.items["opcode"], instructions.items["x"]
-    memory.take(INSTRUCTION_BYTES * len(codes), "instructions", record=BYTECODE)
+    memory.take(memory.TEXT * len(codes), "instructions", record=BYTECODE)
     sizes = np.diff(instructions.first)
     low, most = (np.repeat(each, sizes) for each in (operators.first[:-1], np.diff(operators.first)))
     calling = _are(tree, codes, CALLING)
@@ -207,7 +203,7 @@ class InstructionTable:
         self._parts: dict[tuple[int, str], memoryview] = {}
         with suppress(Mismatch):
             methods = _methods(tree, pickle)[1]
-            memory.take(ITEM_BYTES * len(methods), "entries of bytecode", record=BYTECODE)
+            memory.take(memory.TEXT * len(methods), "entries of bytecode", record=BYTECODE)
             for method in dict.fromkeys(methods):
                 with suppress(Mismatch):
                     name, table = METHOD.nodes(tree, method)

@@ -51,8 +51,6 @@ CALLS = frozenset({OPERATOR_CALL, DELEGATE_CALL, JUMP_CALL, "MOVE_CALL", "FREE_C
 """The names of instructions' own events."""
 UNSET = -1
 """Means that there is no chain, instruction, id or input."""
-BYTES_AN_EVENT = 256
-"""Bytes of memory that an event takes at most, besides reading a field."""
 
 PROFILE_EVENT = Table(
     "ProfileEvent",
@@ -135,7 +133,7 @@ def parse_etdump(data: memoryview) -> tuple[DumpBlock, ...]:
     names, texts = runs.texts("name")
     inputs = runs.numbers("bundled_input_index").tolist()
     counts, events = runs.vectors("events")
-    memory.take(BYTES_AN_EVENT * (len(runs) + len(events)), "events")
+    memory.take(memory.ROW * (len(runs) + len(events)), "events")
     timed, profiled = events.tables("profile_event")
     allocated, debugged = (events.references(kind) != NOTHING for kind in ("allocation_event", "debug_event"))
     is_wrong = timed.astype(int) + allocated + debugged != 1

@@ -36,10 +36,6 @@ LOWERED_CLASS_1_9 = re.compile(rf"torch\.jit\.(?:{MANGLED}\.)?(?P<backend>[^.]*)
 WRAPPER = re.compile(r"torch\.jit\.LoweredWrapper\.")
 HANDLE_MARK = "<debug_handle>"
 IN_BLOB = re.compile(HANDLE_MARK + r"(\d{1,18})")
-HANDLE_BYTES = 64
-"""Bytes of memory that a value or handle in a blob takes."""
-STATE_BYTES, STEP_BYTES = 600, 240
-"""Bytes of memory that a lowered module takes, and a value on the path to it."""
 GENERATION_BY_LENGTH = {2: Generation.LOWERED_2, 3: Generation.LOWERED_3}
 
 Step = tuple["Step", object, bool] | None
@@ -69,7 +65,7 @@ def find_lowered(root: object) -> dict[str, LoweredState]:
             continue
         is_wrapper = bool(WRAPPER.match(name))
         children = list(_children(value))
-        memory.take(STEP_BYTES * len(children), "values in modules", record=DATA)
+        memory.take(memory.TEXT * len(children), "values in modules", record=DATA)
         below = [((step, key, is_attribute), child, is_wrapper) for key, is_attribute, child in children]
         stack.extend(reversed(below))
     return states
@@ -80,7 +76,7 @@ def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: boo
     match = LOWERED_CLASS.fullmatch(name) or LOWERED_CLASS_1_9.fullmatch(name)
     if not match or not isinstance(value.state, tuple) or len(value.state) not in GENERATION_BY_LENGTH:
         return None
-    memory.take(STATE_BYTES, "lowered modules", record=DATA)
+    memory.take(2 * memory.ROW, "lowered modules", record=DATA)
     spec, processed, *create = value.state
     return LoweredState(
         _path(step),
@@ -179,4 +175,4 @@ class _Blobs:
                 yield part
 
     def _count(self, steps: int) -> None:
-        memory.take(HANDLE_BYTES * steps, "values and handles in lowered modules", record=DATA)
+        memory.take(8 * memory.NUMBER * steps, "values and handles in lowered modules", record=DATA)

@@ -40,11 +40,6 @@ if TYPE_CHECKING:
 
 # --- ranges
 
-LINE_BYTES = 250
-"""Bytes of memory that a line takes while texts become a tree of lines."""
-USE_BYTES = 24
-"""The same for each further source that has the line."""
-
 
 def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
     """The columns of a table's rows."""
@@ -115,7 +110,7 @@ def _lines(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints]:
     owner = np.repeat(np.arange(len(sources)), np.diff(first))[kept]
     last = np.diff(owner, append=-1) != 0
     if single and (ended[kept] | last).all():
-        memory.take(LINE_BYTES * len(at) + USE_BYTES * len(piece), "lines of sources")
+        memory.take(memory.TEXT * len(at) + 3 * memory.NUMBER * len(piece), "lines of sources")
         return firsts(np.bincount(owner, minlength=len(sources))), pool.numbers(texts)[number][kept]
     # The general path: texts are joined and cut into lines, each list of pieces once.
     newlines = np.array([text.count(b"\n") for text in texts], np.int64)[number]
@@ -125,11 +120,11 @@ def _lines(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints]:
         pieces = piece[start:stop].tobytes()
         most = int(newlines[start:stop].sum()) + 1
         if pieces not in known:
-            memory.take(LINE_BYTES * most, "lines of sources")
+            memory.take(memory.TEXT * most, "lines of sources")
             text = b"".join([sources.strings.data(string) for string in piece[start:stop].tolist()])
             *whole, rest = text.split(b"\n")
             known[pieces] = [pool.number(line + b"\n") for line in whole] + [pool.number(rest)] * bool(rest)
-        memory.take(USE_BYTES * most, "lines of sources")
+        memory.take(3 * memory.NUMBER * most, "lines of sources")
         counts.append(len(known[pieces]))
         numbers += known[pieces]
     return firsts(np.array(counts, np.int64)), np.array(numbers, np.int64)

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from archive.normalform.columns import Columns
     from archive.normalform.metadata import Metadata
 
-HANDLE_BYTES = 160
-"""Bytes of memory that a debug handle takes in a table: 32 in columns, the rest once all are listed."""
-
 
 @dataclass(frozen=True, eq=False)
 class NormalForm:
@@ -52,7 +49,7 @@ class NormalForm:
         """The call-stack map; None where there is none."""
         if "handle.handle" not in self.columns:
             return None
-        memory.take(HANDLE_BYTES * len(self.columns["handle.handle"]), "debug handles")
+        memory.take(20 * memory.NUMBER * len(self.columns["handle.handle"]), "debug handles")
         return unpack_handles(self.columns, self.strings)
 
     @cached_property

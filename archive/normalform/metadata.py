@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from archive.normalform.columns import Columns
 
 
-PIECE = 250
-"""Bytes of memory that a part of a text takes besides its own: a frame, an instance, an origin."""
 PATHS = 5
 """How many times the path of an instance is in memory: itself, in its key, and in texts of both."""
 ESCAPED = 6
@@ -162,7 +160,7 @@ class Metadata:
             name = self.text(self._list("instance.name")[instance])
             whole = not outer or self._list("instance.whole")[instance]
             # Paths grow with each instance, so memory for each is asked for before it is made.
-            memory.take(PIECE + PATHS * (len(name) + (0 if whole else len(outer))), "metadata")
+            memory.take(memory.TEXT + PATHS * (len(name) + (0 if whole else len(outer))), "metadata")
             outer = name if whole else f"{outer}.{name}"
             key = Key(
                 None if own_key < 0 else self.text(own_key),
@@ -198,14 +196,14 @@ class Metadata:
             strict=True,
         )
         for *texts, inner, following in rows:
-            cost = PIECE + ESCAPED * sum(len(self.text(text)) for text in texts)
+            cost = memory.TEXT + ESCAPED * sum(len(self.text(text)) for text in texts)
             cost += (costs[inner] if inner >= 0 else 0) + (costs[following] if following >= 0 else 0)
             costs.append(min(cost, MUCH))
         return costs
 
     def _take(self, texts: Iterable[str]) -> None:
         """Ask for the memory of a text of several parts."""
-        memory.take(sum(PIECE + len(text) for text in texts), "metadata")
+        memory.take(sum(memory.TEXT + len(text) for text in texts), "metadata")
 
     def _origins(self, row: int, _: int) -> str:
         memory.take(self._origin_costs[row], "metadata")

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from archive.base.strings import Strings, StringTable
 
 
-STRING_BYTES, STRING_COPIES = 160, 3
-"""Bytes of memory that a string takes besides its own, and how many copies exist: in the pool, in transit,
-and in the table that is made from it."""
-
-RECORD_BYTES = 400
-"""Bytes of memory that a record takes besides its name."""
 NAME_COPIES = 5
 """Bytes of memory for each byte of a name: itself, and as text up to four."""
 MANY = 1 << 10
@@ -40,8 +34,7 @@ class Pool:
         number = self._numbers.get(data)
         if number is not None:
             return number
-        if self._allowance is not None:
-            memory.take(STRING_BYTES + STRING_COPIES * len(data), "strings")
+        memory.take(memory.TEXT + 3 * len(data), "strings")
         return self._numbers.setdefault(data, len(self._numbers))
 
     def numbers(self, strings: Iterable[bytes]) -> Ints:
@@ -77,6 +70,6 @@ def record_names(strings: Strings, numbers: Iterable[int]) -> tuple[str, ...]:
     names = []
     for number in numbers:
         data = strings.data(number)
-        memory.take(RECORD_BYTES + NAME_COPIES * len(data), "names of records")
+        memory.take(memory.ROW + NAME_COPIES * len(data), "names of records")
         names.append(as_text(bytes(data)))
     return tuple(names)

@@ -56,6 +56,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, counted
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.check.verify import CHECKED_KINDS
@@ -115,7 +116,7 @@ def page_facts(
 
     account = sizes(file, limits=limits)
     facts: dict[str, Any] = {"version": VERSION}
-    with opened() as archive:
+    with opened() as archive, memory.charged(archive.allowance):
         kind = archive.recognised.kind
         facts["head"] = head(archive, account, name, shown)
         if base is not None:
@@ -132,7 +133,7 @@ def page_facts(
             findings.add_verified(archive_of_both or file, limits)
     findings.add_leaks(file, limits)
     if kind in {*SCRIPTS, FileKind.SPLIT}:
-        with opened() as archive:
+        with opened() as archive, memory.charged(archive.allowance):
             findings.add_gates(archive, file, is_whole=kind in SCRIPTS and beside is None)
     facts["findings"] = findings.facts()
     facts["head"] |= {

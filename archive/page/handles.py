@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 MOST_FRAMES = 1_000_000
 """Frames of all handles together; handles beyond are left out. Frames that stacks share count for each."""
-ROW_BYTES, FRAME_BYTES = 400, 16
-"""Bytes of memory that a handle takes, and each of its frames."""
 
 Frame = list[Any]
 
@@ -58,7 +56,7 @@ class HandleFacts:
             if count > MOST_FRAMES:
                 self.left_out = len(table) - row
                 break
-            memory.take(ROW_BYTES + FRAME_BYTES * len(frames) + len(path), "handles")
+            memory.take(memory.ROW + 2 * memory.NUMBER * len(frames) + len(path), "handles")
             file, line = self._sources.file_and_line(own)
             values = handle, self._string(table, int(table.op[row])), path, file, line, frames
             for column, value in zip(columns.values(), values, strict=True):
@@ -85,7 +83,7 @@ class HandleFacts:
         """A range of the source in a function: its record, where its code begins, and its line in words."""
         if (row, function) not in self._frames:
             file, line = self._sources.file_and_line(row)
-            memory.take(ROW_BYTES + len(file) + len(function), "frames")
+            memory.take(memory.ROW + len(file) + len(function), "frames")
             place = f'File "{file}", line {line}, in {function}' if line else f"in {function}"
             record = int(self._sources.record[row]) if row >= 0 and self._linked else -1
             position = int(self._sources.at[row]) if record >= 0 else -1
@@ -97,6 +95,6 @@ class HandleFacts:
             return ""
         if number not in self._strings:
             data = table.strings.data(number)
-            memory.take(2 * len(data) + ROW_BYTES, "names")
+            memory.take(2 * len(data) + memory.ROW, "names")
             self._strings[number] = plain(decoded(data))
         return self._strings[number]

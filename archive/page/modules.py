@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.reader.tensors import Tensors
 
-MODULE_BYTES = 600
-"""Bytes of memory that a module takes."""
 MOST_STEPS = 1 << 24
 """Steps to look through the values of a module tree, and the modules that share a tensor."""
 CLASS_OR_METHOD = re.compile(rb"^(?:class (?P<class>\w+)\(|  def (?P<method>\w+)\()", re.MULTILINE)
@@ -66,7 +64,7 @@ class _Rows:
                 break
             path = path.rpartition(".")[0]
         for one in reversed(missing):
-            memory.take(MODULE_BYTES + len(one), "modules")
+            memory.take(2 * memory.ROW + len(one), "modules")
             self.parents.append(self.rows[program, one.rpartition(".")[0]] if one else -1)
             self.rows[program, one] = len(self.labels)
             self.labels.append(label_in(program, one).removesuffix(":") if program else one)
@@ -95,7 +93,7 @@ def modules_facts(opened: Archive, account: Account, sources: ArchiveSources | N
             row = rows.row(program, path)
             rows.classes[row] = rows.classes[row] or class_name
     elif opened.recognised.kind in ARCHIVE_KINDS and is_object(opened.data):
-        for path, value in _of_tree(opened.data, opened):
+        for path, value in _of_tree(opened.data):
             row = rows.row("", path)
             rows.classes[row] = objects[row] = str(value.what)
     if not rows.labels:
@@ -118,13 +116,13 @@ def modules_facts(opened: Archive, account: Account, sources: ArchiveSources | N
     }
 
 
-def _of_tree(top: Any, opened: Archive) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 (an object of the tree)
+def _of_tree(top: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 (an object of the tree)
     """The objects of a module tree with their paths, each once, outer ones first."""
     steps, seen = Steps(MOST_STEPS), {id(top)}
     waiting = [("", top)]
     for path, value in waiting:  # which grows meanwhile
         yield path, value
-        memory.take(MODULE_BYTES + len(path), "modules")
+        memory.take(2 * memory.ROW + len(path), "modules")
         for key, child in value.attributes.items():
             steps.take()
             if is_object(child) and id(child) not in seen:
@@ -139,7 +137,7 @@ def _of_programs(opened: Archive) -> Iterator[tuple[str, str, str]]:
         for site in program.sites.values():
             for instance, path in zip(site.modules, paths_in_model(site.modules), strict=True):
                 if (path, instance.class_name) not in known:
-                    memory.take(MODULE_BYTES + len(path), "modules")
+                    memory.take(2 * memory.ROW + len(path), "modules")
                     known.add((path, instance.class_name))
                     yield name, path, instance.class_name
 

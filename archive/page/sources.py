@@ -87,8 +87,6 @@ MOST_TEXT = 64 << 20
 """Bytes of source text that a page holds; what is beyond has no text there."""
 SHARE = 8
 """The part of a file's memory that source text may take: it is copied, stitched and shown."""
-FRAGMENT_BYTES, NEWLINE_BYTES, SOURCE_BYTES, ROW_BYTES = 400, 8, 250, 150
-"""Bytes of memory that a fragment takes besides its text, each line, each source, and each row."""
 
 
 class _Fragment(NamedTuple):
@@ -213,8 +211,8 @@ class ArchiveSources:
     def __init__(self, archive: Archive, shown: Shown = Shown.FULL) -> None:
         self._name = archive.file
         self._table = archive.range_table
-        memory.take(ROW_BYTES * len(self._table), "places of source ranges")
-        memory.take(SOURCE_BYTES * len(self._table.sources), "sources")
+        memory.take(memory.TEXT * len(self._table), "places of source ranges")
+        memory.take(memory.TEXT * len(self._table.sources), "sources")
         self.left_out = 0
         self.files, number = self._files(shown)
         self.file, self.start, self.end, self.line = self._places(number)
@@ -252,7 +250,7 @@ class ArchiveSources:
                 key = shown.shown(name), fact.starting_line, _without_folders(bytes(fact.text), shown)
                 if key not in fragments:
                     size += length
-                    cost = FRAGMENT_BYTES + 2 * length + NEWLINE_BYTES * key[2].count(b"\n")
+                    cost = memory.ROW + 2 * length + memory.NUMBER * key[2].count(b"\n")
                     memory.take(cost, "texts of sources")
                 number[source] = fragments.setdefault(key, len(fragments))
         by_name: dict[bytes, list[_Fragment]] = {}

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 250_000
 """Rows of one table; those beyond are left out."""
-ROW_BYTES = 500
-"""Bytes of memory that a row takes."""
 MOST_NAMES = 20
 """Nodes that a cell names."""
 
@@ -42,12 +40,12 @@ class Table:
         self._rows: list[tuple[Any, ...]] = []
         self.left_out = 0
 
-    def add(self, opened: Archive, *row: object) -> bool:
+    def add(self, *row: object) -> bool:
         """Add a row; whether there was room for it."""
         if len(self._rows) == MOST_ROWS:
             self.left_out += 1
             return False
-        memory.take(ROW_BYTES, "rows of tables")
+        memory.take(memory.ROW, "rows of tables")
         self._rows.append(tuple(plain(cell) if isinstance(cell, str) else cell for cell in row))
         return True
 
@@ -81,7 +79,7 @@ def add_nodes(table: Table, opened: Archive, sources: TracedSources) -> list[Tra
             frame = None if text is None else known[text]
             module = paths_in_model(site.modules)[-1] if site.modules else ""
             place = sources.file(frame), frame.line if frame else None
-            if table.add(opened, label_in(name, key), site.target, module, *place):
+            if table.add(label_in(name, key), site.target, module, *place):
                 frames.append(frame)
     return frames
 
@@ -100,7 +98,7 @@ def add_kernels(table: Table, opened: Archive, sources: TracedSources) -> list[T
         call = calls.get(label)
         code = (call.file, call.line) if call else ("", None)
         nodes = several(kernel.pre_grad_nodes or kernel.post_grad_nodes, MOST_NAMES)
-        if table.add(opened, label, nodes, *place, *code):
+        if table.add(label, nodes, *place, *code):
             frames.append(frame)
     return frames
 
@@ -111,7 +109,7 @@ def add_runtime_instructions(table: Table, opened: Archive, _: TracedSources) ->
         for number, instruction in instructions.items():
             backend = instruction.delegate.backend if instruction.delegate else ""
             handles = several([*map(str, instruction.handles)], MOST_NAMES)
-            table.add(opened, method, number, handles, backend)
+            table.add(method, number, handles, backend)
     return []
 
 
@@ -150,8 +148,6 @@ def add_instructions(table: Table, opened: Archive, sources: ArchiveSources) -> 
             operator = operators.get(int(handles.op[own]), "") if own >= 0 else ""
             file, line = sources.file_and_line(row)
             shown = handle if handle >= 0 else None
-            if table.add(
-                opened, name.removeprefix("__torch__."), number, shown, operator, file, line or None
-            ):
+            if table.add(name.removeprefix("__torch__."), number, shown, operator, file, line or None):
                 rows.append(row)
     return rows

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from archive.formats.exported.traces import Trace, TraceFrame
     from archive.page.shown import Shown
 
-LINE_BYTES = 300
-"""Bytes of memory that a line takes besides its text."""
 
 Link = list[int]
 
@@ -41,7 +39,7 @@ class TracedSources:
         for frame in trace.frames:
             lines = self._lines.setdefault(self._shown.file(frame.file), {})
             if frame.code is not None and frame.line not in lines:
-                memory.take(LINE_BYTES + 4 * len(frame.code), "lines of traces")
+                memory.take(memory.ROW + 4 * len(frame.code), "lines of traces")
                 lines[frame.line] = frame.code.replace("\n", " ")
         return trace.of_model
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
 
 SURROGATES = re.compile("[\ud800-\udfff]")
-BYTES_A_CHARACTER = 40
-"""Bytes of memory that a character's columns take while positions are counted."""
 ESCAPE_UNITS = 4
 """Units of a byte that is shown escaped."""
 ESCAPES, ESCAPES_END = 0xDC80, 0xDD00
@@ -42,7 +40,7 @@ class Units:
         self._bytes: Ints | None = None
         self._units: Ints | None = None
         if not data.isascii():
-            memory.take(BYTES_A_CHARACTER * len(data), "positions of texts")
+            memory.take(5 * memory.NUMBER * len(data), "positions of texts")
             self._bytes, self._units = _starts(data)
 
     def at(self, positions: Ints) -> Ints:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-VALUE_BYTES = 250
-"""Bytes of memory that the value of an instruction takes at most, besides its argument."""
 ASKED, MOST_FREQUENT = 1 << 16, 256
 """Bytes of memory that are asked for at once; bytes at a pickle's end, where instructions are read singly."""
 (BINPUT, BINGET, LONG_BINPUT, LONG_BINGET, BININT1, BININT2, MARK, TUPLE, TUPLE1, TUPLE2, BINUNICODE) = (
@@ -141,7 +139,7 @@ class Machine:
         """Run one instruction of any kind, as ``pickletools`` reads it; return whether more follow."""
         op, argument, _ = next(pickletools.genops(stream))  # type: ignore[arg-type]
         size = len(argument) if isinstance(argument, str | bytes | bytearray) else 0
-        memory.take(VALUE_BYTES + size, "values of a pickle", place=f"byte {self.at}")
+        memory.take(memory.TEXT + size, "values of a pickle", place=f"byte {self.at}")
         _check_length(argument)
         self.step(op.name, argument)
         return op.name != "STOP"
@@ -199,7 +197,7 @@ class Machine:
             elif op == EMPTY_TUPLE:
                 stack.append(())
             at += size
-            taken += VALUE_BYTES
+            taken += memory.TEXT
             if taken > ASKED:
                 memory.take(taken, "values of a pickle", place=f"byte {self.at}")
                 taken = 0

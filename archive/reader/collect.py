@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from archive.normalform.columns import Columns
     from archive.reader.archive import Archive
 
-PLACE_BYTES = 32
-"""Bytes of memory that the place of a row in its code takes."""
 MOST_LINES = 200_000
 """Lines of code of which digests are made at most: more would not fit into a store's notes."""
 LINE_BYTES, NEWLINE = 160, ord("\n")
@@ -164,7 +161,7 @@ def _known_classes(archive: Archive, form: FormBuilder) -> Columns:
 def _code_places(archive: Archive) -> Columns:
     """Line and column of each row in its generated code, both from 0; line -1 where there is no code (n)."""
     table = archive.range_table
-    memory.take(PLACE_BYTES * len(table), "places in code")
+    memory.take(4 * memory.NUMBER * len(table), "places in code")
     line, start = np.full(len(table), -1), np.zeros(len(table), np.int64)
     for number, name in enumerate(table.names):
         code = archive.records.get(code_of(name))
@@ -197,7 +194,7 @@ def _lines_at(code: memoryview, offset: Ints) -> tuple[Ints, Ints]:
 def _not_regenerated(form: FormBuilder, records: Mapping[str, Record]) -> dict[str, bytes]:
     """The debug records that the columns do not rebuild to the byte."""
     with memory.part():
-        made = DebugRecords(replace(form).form())
+        made = DebugRecords(form.form())
         others = [
             name
             for name, record in records.items()

@@ -54,8 +54,9 @@ class MadeRecord:
 
     def view(self) -> memoryview:
         if self._view is None:
-            data = self._records[self.name]
-            memory.take(len(data), "bytes of a record", record=self.name)
+            with memory.charged(self.allowance):
+                data = self._records[self.name]
+                memory.take(len(data), "bytes of a record", record=self.name)
             self._view = memoryview(data)
         return self._view
 
@@ -68,6 +69,7 @@ class MadeRecord:
         return zlib.crc32(self.view())
 
 
+@memory.kept
 class Companion(Closing):
     """A companion file. Its header and directory are read when it is opened, the rest when it is asked for.
 

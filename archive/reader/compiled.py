@@ -7,6 +7,7 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, in_file
 from archive.formats.record_kinds import COMPILED, EXPORTED_FORMAT, KERNELS, RecordKind, kind_in_exported
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 METADATA = ".wrapper_metadata.json"
 
 
+@memory.kept
 class CompiledModel:
     """A model that AOTInductor compiled. Properties raise :class:`~archive.ArchiveError` for broken records.
 
@@ -35,6 +37,7 @@ class CompiledModel:
         self.name = name
         self.records = records
         self._source = source
+        self.allowance = source.allowance
         self._code: dict[str, CppCode] = {}
 
     @cached_property

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     Fact = TypeVar("Fact")
 
 Instructions: TypeAlias = "Mapping[str, Mapping[int, Instruction]]"
-BYTES_AN_INSTRUCTION = 512
-"""Bytes of memory that an instruction takes at most, besides the JSON."""
 
 
 def read_instructions(source: Records) -> Instructions:
@@ -49,5 +47,5 @@ def _map(
         tree = read_json(source.records[name].view())
         Steps(memory.limits().work).take(len(tree) if isinstance(tree, dict) else 0)
         facts = parse(tree)
-        memory.take(BYTES_AN_INSTRUCTION * sum(map(len, facts.values())), "instructions")
+        memory.take(memory.ROW * sum(map(len, facts.values())), "instructions")
         return facts

@@ -111,8 +111,8 @@ def _open_files(
         raise COMPANION.refusal(file.name)
     with memory.charged(limits.allowance(file.weight + companion.weight)):
         container = opened_archive(file, kinds)
-    check_companion(companion, limits)
-    return _rejoined(container, companion.whole())
+        check_companion(companion, limits)
+        return _rejoined(container, companion.whole())
 
 
 def opened(mapped: Mapped | Fetched, kinds: Collection[FileKind] = ARCHIVE_KINDS) -> Archive:

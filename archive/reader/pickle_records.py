@@ -42,6 +42,7 @@ KEPT = 1 << 20
 """Bytes of memory for values that are kept: most are asked for twice, and most are small."""
 
 
+@memory.kept
 class PickleRecords:
     """The debug tables and the module tree of an archive, parsed from its pickle records.
 
@@ -51,7 +52,7 @@ class PickleRecords:
 
     def __init__(self, source: Records) -> None:
         self._source = source
-        self.allowance = memory.current()
+        self.allowance = source.allowance
         self._values: dict[str, object] = {}
         self._left = KEPT
 
@@ -93,8 +94,11 @@ class PickleRecords:
 
     def _read(self, name: str, read: Callable[[Tree], T]) -> T:
         """Read something from a record's tree; only the result stays charged to the allowance."""
+        whole = memory.current()
         with in_file(self._source.file), memory.part():
-            return read(self._tree([name]))
+            tree = self._tree([name])
+            with memory.charged(whole):
+                return read(tree)
 
     def _read_once(self, name: str, read: Callable[[Tree], T]) -> T:
         """The same for a value that stays in memory."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, in_file
 from archive.formats.record_kinds import programs_in
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from archive.reader.records import Records
 
 
+@memory.kept
 class Programs(Mapping[str, "Program"]):
     """The exported programs by name; ``torch.export.save`` calls the only one ``model``.
 
@@ -35,6 +37,7 @@ class Programs(Mapping[str, "Program"]):
 
     def __init__(self, source: Records, companion: Companion | None = None) -> None:
         self._source = source
+        self.allowance = source.allowance
         self.records = programs_in(source.records, source.root)
         self._metadata = None if companion is None else companion.metadata
         self._parsed: dict[str, Program] = {}

@@ -89,6 +89,7 @@ def rewriting(
         replacing_all(*targets, force=force) as drafts,
         unchanged(source, *([] if companion is None else [companion])),
         open_whole(source, companion=companion, limits=limits, kinds=kinds) as archive,
+        memory.charged(archive.allowance),
     ):
         yield Rewriting(archive, drafts, kinds)
 

@@ -81,9 +81,10 @@ class StoredRecord:
             if not self._placed.width and len(pieces) == 1:
                 return pieces[0]
             if self._made is None:
-                memory.take(self.stored_size, "records in pieces")
-                whole = memoryview(b"".join(pieces))
-                self._made = self._decoded(whole) if self._placed.width else whole
+                with memory.charged(self.allowance):
+                    memory.take(self.stored_size, "records in pieces")
+                    whole = memoryview(b"".join(pieces))
+                    self._made = self._decoded(whole) if self._placed.width else whole
             return self._made
 
     def _decoded(self, stored: memoryview) -> memoryview:

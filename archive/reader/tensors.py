@@ -104,6 +104,7 @@ class Tensors(Mapping[str, "Tensor"]):
         tensor_file: TensorRecords | None = None,
     ) -> None:
         self._source, self._kind, self._container, self._value = source, kind, container, value
+        self.allowance = source.allowance
         self._tensor_file = tensor_file
         self._inner: dict[str, ReadableRecord] = {}
         self._places: dict[str, RecordSpan] = {}

@@ -101,15 +101,18 @@ def made_of(source: Source, name: str, limits: Limits) -> MadeCompanion:
     file = Mapped(in_memory(source), name or None)
     label = one_line(PurePath(os.fspath(name) or file.name).name)
     data = bytes(file.data) if is_companion(file.data) else b""
-    with memory.charged(limits.allowance(len(file.data))):
-        with opening.opened(file, SHRUNK_KINDS) as archive, in_file(archive.file):
-            if data:
-                _ = archive.records  # all of it is read and checked
-                return MadeCompanion(data, label, "", "", {}, facts_of(archive))
-            companion = _companion_of(archive)
-            lines = {name: packed_digests(digests) for name, digests in line_digests_of(archive).items()}
-            root, serialization_id = one_line(archive.root), facts_of(archive).serialization_id
-            return MadeCompanion(companion, label, root, serialization_id, lines)
+    with (
+        memory.charged(limits.allowance(len(file.data))),
+        opening.opened(file, SHRUNK_KINDS) as archive,
+        in_file(archive.file),
+    ):
+        if data:
+            _ = archive.records  # all of it is read and checked
+            return MadeCompanion(data, label, "", "", {}, facts_of(archive))
+        companion = _companion_of(archive)
+        lines = {name: packed_digests(digests) for name, digests in line_digests_of(archive).items()}
+        root, serialization_id = one_line(archive.root), facts_of(archive).serialization_id
+        return MadeCompanion(companion, label, root, serialization_id, lines)
 
 
 def _companion_of(archive: Archive) -> bytes:
@@ -147,7 +150,10 @@ def new_of(made: MadeCompanion, limits: Limits) -> NewCompanion:
         parts = CompanionParts.of(made.companion, notes)
     if made.facts is not None:
         return NewCompanion(parts, notes, made.facts)
-    with opening.open(made.companion, limits=limits, name=made.file) as archive:
+    with (
+        opening.open(made.companion, limits=limits, name=made.file) as archive,
+        memory.charged(archive.allowance),
+    ):
         return NewCompanion(parts, notes, facts_of(archive))
 
 

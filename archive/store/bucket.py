@@ -221,7 +221,7 @@ class Bucket(Closing):
     def _entry(self, key: str, inflated: Inflated) -> BucketEntry:
         """The facts about a companion."""
         name, archive_id = f"{self.file}/{key}", PurePosixPath(key).parent.name
-        with opened_plain(inflated, name, self.limits) as archive:
+        with opened_plain(inflated, name, self.limits) as archive, memory.charged(archive.allowance):
             facts = facts_of(archive)
         if facts.archive_id != archive_id:
             raise ArchiveError(expected=f"archive id {archive_id}", found=facts.archive_id, file=name)

@@ -166,7 +166,7 @@ class Catalogue:
 
 def entry_of(archive_id: str, inflated: Inflated, signature: Signature, limits: Limits) -> StoreEntry:
     """The entry of a kept companion."""
-    with opened_plain(inflated, archive_id, limits) as archive:
+    with opened_plain(inflated, archive_id, limits) as archive, memory.charged(archive.allowance):
         return StoreEntry.of(facts_of(archive), inflated.notes, inflated.header, signature)
 
 

@@ -77,9 +77,8 @@ class KeptFiles:
             chain.append(self._base_of(chain[-1].header, chain[-1].path))
         while True:
             lowest = chain.pop()
-            with in_file(str(lowest.path)):
-                with memory.charged(self._limits.allowance(len(lowest.data))):
-                    inflated = inflate(lowest.data, lowest.header, base)
+            with in_file(str(lowest.path)), memory.charged(self._limits.allowance(len(lowest.data))):
+                inflated = inflate(lowest.data, lowest.header, base)
             if not chain:
                 return inflated
             base = inflated.body

@@ -6,8 +6,9 @@ from dataclasses import astuple
 
 import pytest
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
-from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits, Steps, unbounded
+from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits, Steps
 from archive.base.spending import Recent, Spending
 
 MIB = 1 << 20
@@ -24,9 +25,9 @@ def test_the_memory_that_a_file_may_cost_follows_from_its_size() -> None:
 
 
 def test_what_nobody_sent_may_cost_what_there_is() -> None:
-    allowance = unbounded()
-    allowance.take(1 << 50)
-    assert allowance.limits.depth == DEFAULT_LIMITS.depth
+    memory.take(1 << 50)
+    memory.current().take(1 << 50)
+    assert memory.limits() == memory.current().limits == DEFAULT_LIMITS
 
 
 def test_memory_is_asked_for_before_it_is_had() -> None:
@@ -47,14 +48,15 @@ def test_memory_is_asked_for_before_it_is_had() -> None:
 
 def test_what_is_lent_is_given_back_however_the_block_ends() -> None:
     allowance = Limits(memory=100).allowance(0)
-    with allowance.lent(80, "texts"):
+    with memory.charged(allowance), memory.lent(80, "texts"):
         assert allowance.taken == 80
-    with pytest.raises(KeyError), allowance.lent(90):
+    with pytest.raises(KeyError), memory.charged(allowance), memory.lent(90):
         raise KeyError
     assert (allowance.taken, allowance.peak) == (0, 90)
     with (
         pytest.raises(LimitError, match="found 101 with texts") as raised,
-        allowance.lent(101, "texts", record="a", place="b"),
+        memory.charged(allowance),
+        memory.lent(101, "texts", record="a", place="b"),
     ):
         pass
     assert (raised.value.record, raised.value.place) == ("a", "b")
@@ -63,7 +65,7 @@ def test_what_is_lent_is_given_back_however_the_block_ends() -> None:
 def test_a_part_shares_the_whole_s_memory_and_gives_all_back() -> None:
     whole = Limits(memory=100, depth=3).allowance(0)
     whole.take(50)
-    with whole.part() as part:
+    with memory.charged(whole), memory.part() as part:
         assert part.limits.depth == 3
         part.take(20)
         part.give(5)
@@ -74,7 +76,7 @@ def test_a_part_shares_the_whole_s_memory_and_gives_all_back() -> None:
         assert (raised.value.record, raised.value.place) == ("r", "p")
         assert (part.taken, whole.taken) == (15, 65)
     assert (whole.taken, whole.peak) == (50, 70)
-    with pytest.raises(LimitError), whole.part() as part:
+    with pytest.raises(LimitError), memory.charged(whole), memory.part() as part:
         take_too_much(part)
     assert whole.taken == 50
 

@@ -9,6 +9,7 @@ import pytest
 
 import archive
 from archive import ArchiveError, LimitError, Limits
+from archive.base import memory
 from archive.base.columns import table_of
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
@@ -165,15 +166,15 @@ def test_long_lines_are_not_repeated_beyond_the_limit() -> None:
 def test_building_is_refused_where_copies_of_strings_or_raw_records_cost_too_much(
     layout: CompanionLayout,
 ) -> None:
-    facts, memory = facts_of(SMALL), 24 << 20
+    facts, most = facts_of(SMALL), 24 << 20
 
     def build(strings: int, raw: int) -> None:
         table = table_of([*facts.strings.copies(), b"x" * strings])
-        with memory.charged(Limits(memory=memory).allowance(0)):
-            form = replace(facts.form, strings=table)
-        build_companion(replace(facts, form=form, raw=bytes(raw)), layout)
+        form = replace(facts.form, strings=table)
+        with memory.charged(Limits(memory=most).allowance(0)):
+            build_companion(replace(facts, form=form, raw=bytes(raw)), layout)
 
     build(1 << 10, 1 << 10)
-    for strings, raw in ((memory // 4, 0), (0, memory // 4), (memory // 4, memory // 4)):
+    for strings, raw in ((most // 4, 0), (0, most // 4), (most // 4, most // 4)):
         with pytest.raises(LimitError, match="with columns that are encoded"):
             build(strings, raw)

@@ -169,6 +169,8 @@ def test_texts_cost_what_they_take_once_they_are_apart() -> None:
     line = MAPPED_LINE.row(STRINGS, 1, Codec.NONE, 0, 0, len(many), len(many), zlib.crc32(many))
     sections[STRINGS] = (line, many)
     bomb = written(CompanionLayout.PACKED, contents.archive_id, list(sections.values()))
-    with pytest.raises(LimitError, match="section 1: memory is limited to"):
-        with memory.charged(Limits(memory=1 << 23).allowance(0)):
-            parse_companion(memoryview(bomb))
+    with (
+        pytest.raises(LimitError, match="section 1: memory is limited to"),
+        memory.charged(Limits(memory=1 << 23).allowance(0)),
+    ):
+        parse_companion(memoryview(bomb))

@@ -91,29 +91,29 @@ def tree_of(data: bytes) -> tuple[Tree, Allowance]:
         return read_trees([Pickle("r", memoryview(data))], [True]), allowance
 
 
-def check_asked(run: Callable[[], object]) -> None:
+def check_asked(allowance: Allowance, run: Callable[[], object]) -> None:
     """Run something that takes no more memory than it asks for, if it ends in an error, too."""
-    before = memory.current().peak = memory.current().taken
+    before = allowance.peak = allowance.taken
     tracemalloc.start()
     try:
-        with suppress(ArchiveError):
+        with suppress(ArchiveError), memory.charged(allowance):
             run()
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert taken <= memory.current().peak - before + SLACK
+    assert taken <= allowance.peak - before + SLACK
 
 
 @pytest.mark.parametrize(("parse", "repeated"), CASES)
 def test_a_record_asks_for_what_it_costs(parse: Parse, repeated: Repeated) -> None:
     tree, allowance = tree_of(repeated.pickle(TIMES))
-    check_asked(lambda: parse(tree))
+    check_asked(allowance, lambda: parse(tree))
 
 
 def test_looking_through_bytecode_asks_for_what_it_costs() -> None:
     named = sequence(text(b"m"), sequence(text(b"i") + b"\x85" * TIMES))
     tree, allowance = tree_of(HEAD + MARK + b"X\1\0\0\0m)\x86" * TIMES + named + b"t" + STOP)
-    check_asked(lambda: InstructionTable(tree, 0).at(b"m", 0))
+    check_asked(allowance, lambda: InstructionTable(tree, 0).at(b"m", 0))
 
 
 PAIR, EMPTY = ZERO + ZERO + b"\x86", b")"
@@ -141,7 +141,7 @@ DECLARED: list[tuple[Schema, bytes]] = [
 def test_a_declaration_asks_for_what_it_costs(schema: Schema, value: bytes) -> None:
     tree, allowance = tree_of(HEAD + MARK + value * TIMES + b"t" + STOP)
     nodes = np.array(tree.items(int(tree.roots[0])))
-    check_asked(lambda: schema.take(tree, nodes))
+    check_asked(allowance, lambda: schema.take(tree, nodes))
 
 
 # --- Inert values and methods of bytecode take the memory that is asked for, whatever their shape

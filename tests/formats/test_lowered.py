@@ -99,9 +99,11 @@ def test_programs_that_differ_in_handles_alone_are_equal_without_them() -> None:
 
 def test_reading_a_program_asks_for_its_memory_first() -> None:
     text = program(*map(at, range(1000)))
-    with memory.charged(Limits(memory=MEMORY_PER_CHARACTER * len(text)).allowance(0)):
-        with pytest.raises(LimitError):
-            find_lowered(lowered(text))
+    with (
+        memory.charged(Limits(memory=MEMORY_PER_CHARACTER * len(text)).allowance(0)),
+        pytest.raises(LimitError),
+    ):
+        find_lowered(lowered(text))
 
 
 def test_the_classes_of_all_objects_are_named_once() -> None:

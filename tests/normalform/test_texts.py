@@ -49,8 +49,8 @@ def test_records_that_nobody_holds_are_gone_without_a_garbage_collection() -> No
 def test_a_text_is_there_twice_while_it_is_put_together_of_its_lines() -> None:
     table = ranges_of([0], [Range(b"x" * MIB, 0, 1)], RangeLayout.INLINE)
     form = FormBuilder.of(table).form()
-    for memory in (MIB // 2, MIB + MIB // 2):
-        with pytest.raises(LimitError), memory.charged(Limits(memory=memory).allowance(0)):
+    for most in (MIB // 2, MIB + MIB // 2):
+        with pytest.raises(LimitError), memory.charged(Limits(memory=most).allowance(0)):
             _ = replace(form).range_table
     with memory.charged(Limits(memory=2 * MIB + MIB // 2).allowance(0)):
         enough = replace(form).range_table

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.base import memory
 from archive.base.limits import Limits
 from archive.page.failures import FRAME_FILE
 from archive.page.shown import Shown
@@ -48,10 +49,10 @@ def test_a_page_costs_no_more_than_its_budget(name: str, runner: Runner, tmp_pat
 
 
 def test_source_text_beyond_its_share_is_counted() -> None:
-    with archive.open(STACK, limits=Limits(memory=1 << 22)) as opened:
+    with archive.open(STACK, limits=Limits(memory=1 << 22)) as opened, memory.charged(opened.allowance):
         whole = ArchiveSources(opened)
         assert whole.left_out == 0
-    with archive.open(STACK, limits=Limits(compared_bytes=300)) as opened:
+    with archive.open(STACK, limits=Limits(compared_bytes=300)) as opened, memory.charged(opened.allowance):
         some = ArchiveSources(opened)
     assert some.left_out > 0
     assert sum(len(file.text) for file in some.files) < sum(len(file.text) for file in whole.files)

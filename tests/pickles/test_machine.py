@@ -7,6 +7,8 @@ import pickle
 import pytest
 
 from archive import ArchiveError, LimitError
+from archive.base import memory
+from archive.base.limits import DEFAULT_LIMITS
 from archive.pickles.machine import plain_value
 from archive.pickles.values import Global, Inert
 
@@ -100,5 +102,6 @@ def test_what_is_no_pickle_is_refused_with_its_place(data: bytes) -> None:
 
 
 def test_values_cost_no_more_than_allowed() -> None:
-    with pytest.raises(LimitError, match=r"byte \d+: memory is limited .* with values of a pickle"):
+    refused = pytest.raises(LimitError, match=r"byte \d+: memory is limited .* with values of a pickle")
+    with refused, memory.charged(DEFAULT_LIMITS.allowance(0)):
         first(b"(" + b")" * 300_000 + b"t.")

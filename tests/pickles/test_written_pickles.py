@@ -30,7 +30,7 @@ from archive.pickles.write import (
 from tests.support import slow_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 EMPTY = b"\x80\x02."
@@ -130,6 +130,14 @@ def test_a_part_may_be_asked_for_again_and_be_empty() -> None:
 # --- memory
 
 
+@pytest.fixture
+def counted() -> Iterator[None]:
+    """Counts the memory that is asked for."""
+    with memory.charged(Limits(memory=1 << 62).allowance(0)):
+        yield
+
+
+@pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize("size", [1, 300, 100_000])
 def test_what_is_asked_for_is_what_texts_take(size: int) -> None:
     texts = [b"%0*d" % (size, number) for number in range(400_000 // (size + 200))]
@@ -146,6 +154,7 @@ def test_what_is_asked_for_is_what_texts_take(size: int) -> None:
     assert 0.4 * memory.current().peak < peak < memory.current().peak
 
 
+@pytest.mark.usefixtures("counted")
 def test_bytes_written_are_asked_for_once() -> None:
     writer = writer_of()
     before = memory.current().taken
@@ -161,18 +170,19 @@ def test_bytes_written_are_asked_for_once() -> None:
 def test_a_pickle_that_would_cost_more_than_allowed_is_not_written() -> None:
     with memory.charged(Limits(memory=10_000).allowance(0)):
         writer = writer_of()
-    writer.text(bytes(4_000))
-    with pytest.raises(LimitError, match="memory is limited to 10,000") as caught:
-        writer.text(bytes(5_001))
+        writer.text(bytes(4_000))
+        with pytest.raises(LimitError, match="memory is limited to 10,000") as caught:
+            writer.text(bytes(5_001))
     assert "values that are written" in str(caught.value)
     assert writer.out.tell() < 4_100
     with memory.charged(Limits(memory=10_000).allowance(0)):
         writer = writer_of()
-    writer.out.write(bytes(10_000))
-    with pytest.raises(LimitError):
-        writer.finish()
+        writer.out.write(bytes(10_000))
+        with pytest.raises(LimitError):
+            writer.finish()
 
 
+@pytest.mark.usefixtures("counted")
 def test_a_pickle_that_is_received_part_by_part_is_the_same_and_not_held() -> None:
     parts: list[bytes] = []
     writer = Writer(HeldStrings([]), parts.append)

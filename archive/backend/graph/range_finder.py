@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from archive.backend.pytorch import shown, temporary_archive
+from archive.base import memory
 from archive.base.columns import table_of
 from archive.base.strings import StringView
 from archive.debuginfo.excerpt import excerpt
@@ -42,7 +43,11 @@ class RangeFinder:
         """The ranges of a module and of all that it calls: it is saved without weights, then read."""
         known: dict[str, SourceRange] = {}
         copied = torch.jit._recursive.wrap_cpp_module(_without_weights(module))
-        with temporary_archive(copied) as path, open_archive(path) as opened:
+        with (
+            temporary_archive(copied) as path,
+            open_archive(path) as opened,
+            memory.charged(opened.allowance),
+        ):
             table = opened.range_table
             sources = [table.sources[number] for number in range(len(table.sources))]
             # contiguous, as each is read many times

@@ -23,6 +23,7 @@ from archive.backend.lower.handles import shown_range
 from archive.backend.lower.relocate import Attachment, show_calls
 from archive.backend.lower.saving import LOWERED_CODE, padded_code, rewrite
 from archive.backend.pytorch import message_of
+from archive.base import memory
 from archive.base.errors import ArchiveError, LoweringError
 from archive.debuginfo.model import NO_TAG
 from archive.debuginfo.sites import GENERATED_FILE, CallStep, Site, Span
@@ -60,7 +61,7 @@ def load_archive(source: File, *, companion: File | None = None) -> torch.jit.Sc
         ArchiveError: the archive cannot be read, or PyTorch refuses it.
         BackendError: a backend that the module needs is not available.
     """
-    with open_archive(source, companion=companion) as opened:
+    with open_archive(source, companion=companion) as opened, memory.charged(opened.allowance):
         return reloaded(opened).module
 
 

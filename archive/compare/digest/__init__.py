@@ -181,12 +181,18 @@ def digest(source: Source, *, of: Of = "model", prefix: str = "", limits: Limits
     if prefix and of != "weights":
         raise ValueError("a prefix is for digests of weights")
     if of == "weights":
-        with open_archive(source, limits=limits, kinds=OPENED_KINDS) as archive:
+        with (
+            open_archive(source, limits=limits, kinds=OPENED_KINDS) as archive,
+            memory.charged(archive.allowance),
+        ):
             _check_model(archive)
             parts, left_out = weights(archive, prefix)
         return Digest(of, value_of(of, parts), parts, left_out)
     if of == "debug":  # only debug info of a remote file is fetched
-        with open_archive(source, limits=limits, kinds=ZIP_KINDS) as archive:
+        with (
+            open_archive(source, limits=limits, kinds=ZIP_KINDS) as archive,
+            memory.charged(archive.allowance),
+        ):
             parts = debug_parts(archive)
         return Digest(of, value_of(of, parts), parts)
     mapped = Mapped(source)

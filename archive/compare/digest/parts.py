@@ -84,8 +84,6 @@ if TYPE_CHECKING:
 
 MOST = 64
 """How many modules a tensor may be in, the outermost ones, that have digests."""
-MODULE_BYTES = 400
-"""Bytes of memory that a module takes besides its path."""
 NO_MODULE = re.compile(r"(?:.*:)?CONSTANTS\.c\d+|bytecode:.*", re.DOTALL)
 """Tensors that are constants of code."""
 
@@ -103,7 +101,7 @@ def module_digests(tensors: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
         for end in _ends(name):
             path = name[:end]
             if path not in hashes:
-                memory.take(MODULE_BYTES + end, "modules")
+                memory.take(memory.ROW + end, "modules")
                 hashes[path] = hashlib.sha256()
             line = f"{tensors[name].hex()}  {escaped_name(name[end + 1 :])}\n"
             hashes[path].update(line.encode())
@@ -124,8 +122,6 @@ def _ends(name: str) -> Iterator[int]:
 
 WARN = "WARN"
 INSIDES = re.compile(re.escape(INSIDE))
-TOKEN_BYTES = 80
-"""Bytes of memory that a character of code takes, as a part of names that wait."""
 
 
 def model_parts(archive: Archive) -> Mapping[str, str]:
@@ -168,7 +164,7 @@ class _ModelParts:
         pickles = [
             name for name in self._records if self._kind_of(name) in PICKLED_KINDS and name.endswith(".pkl")
         ]
-        memory.take(TOKEN_BYTES * sum(map(len, texts.values())), "names in code")
+        memory.take(10 * memory.NUMBER * sum(map(len, texts.values())), "names in code")
         values = {name: shared_value(self._archive, name) for name in sorted(pickles)}
         definitions = Definitions(texts)
         definitions.number(name for value in values.values() for name in _classes(value))
@@ -182,7 +178,7 @@ class _ModelParts:
                 yield from self._bytecode(value, definitions)
             else:
                 lowered = any(map(is_lowered, _classes(value)))
-                text = partial(without_handles) if lowered else str
+                text = without_handles if lowered else str
                 written = self._written(name, definitions, text)
                 yield f"values/{name}", sha256_of(written.written(value))
         version = version_of_operators(self._archive)

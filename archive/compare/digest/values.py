@@ -35,8 +35,6 @@ STORAGE_PARTS = 5
 """Elements of a storage's persistent id."""
 REDUCED = "reduce_package"
 """How the name of a TorchScript module in a package begins. An address in the process follows."""
-VALUE_BYTES = 120
-"""Bytes of memory that a value takes while it waits, and as bytes."""
 Work = list[object]
 
 
@@ -74,7 +72,7 @@ class ValueBytes:
         stack: Work = [value]
         while stack:
             head, parts = self._taken(stack.pop())
-            memory.take(VALUE_BYTES + len(head), "values")
+            memory.take(memory.TEXT + len(head), "values")
             pieces.append(head)
             stack += reversed(parts)
         return b"".join(pieces)
@@ -125,7 +123,7 @@ class ValueBytes:
             plain = self._plain(bytes_of(element))
             if plain is None:
                 return None
-            memory.take(VALUE_BYTES + len(plain), "values")
+            memory.take(memory.TEXT + len(plain), "values")
             encoded.append(plain)
         return _numbered(_sized(b"E", kind.encode()), len(encoded)) + b"".join(sorted(encoded))
 

@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
@@ -250,7 +251,11 @@ def profile_etdump(
     if record is None:
         with in_file(read.file):
             return _profile([(run, "") for run in found], None, warmup, tick_ns)
-    with open_archive(record, limits=limits, kinds={FileKind.ETRECORD}) as archive, in_file(read.file):
+    with (
+        open_archive(record, limits=limits, kinds={FileKind.ETRECORD}) as archive,
+        memory.charged(archive.allowance),
+        in_file(read.file),
+    ):
         recorded = RecordedRuns(archive, method)
         return _profile([(run, recorded.method_of(run)) for run in found], recorded, warmup, tick_ns)
 

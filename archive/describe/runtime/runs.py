@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from archive.io.mapped import Source
 
 
-BYTES_AN_OPERATION = 1024
-"""Bytes of memory that an event takes at most while it becomes an operation."""
 WRAPPED = 1 << 32
 """Ticks after which a clock of 32 bits starts again at 0."""
 
@@ -116,7 +114,7 @@ def read_etdump(source: Source, limits: Limits) -> Dump:
             raise ArchiveError(expected="an ETDump", found=recognise(mapped.data, limits=limits).what)
         with memory.charged(limits.allowance(mapped.weight)):
             blocks = parse_etdump(mapped.data)
-            memory.take(BYTES_AN_OPERATION * sum(len(block.events) for block in blocks), "events")
+            memory.take(2 * memory.ROW * sum(len(block.events) for block in blocks), "events")
             return Dump(mapped.name, len(mapped.data), blocks, [*map(run_of, blocks)])
 
 

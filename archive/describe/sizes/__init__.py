@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING
 from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.errors import in_file
-from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
+from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.magic import is_companion
 from archive.container.directory import has_end
 from archive.describe.sizes.account import Account, Part, Piece, Size, SizeChange, View, Weight, WeightSize

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from archive.formats.schema.pickled import Schema
     from archive.pickles.tree import Tree
 
-ROW_BYTES = 300
-"""Bytes of memory that a row takes as Python objects: the row itself, its fact, and the two to compare."""
-
 
 def parse_effects(tree: Tree, pickle: int) -> EffectTable:
     """The effects of one record."""
@@ -41,7 +38,7 @@ def parse_effects(tree: Tree, pickle: int) -> EffectTable:
         )
     columns = parse(EFFECTS_SCHEMA, tree, np.array([pickle]))
     try:
-        memory.take(ROW_BYTES * _row_count(columns), "rows of effects")
+        memory.take(memory.ROW * _row_count(columns), "rows of effects")
         rows = _RowReader(tree, columns).rows()
         table = rows.facts()
         check_table(table)

@@ -53,8 +53,6 @@ VTABLE_HEAD = 4
 """Bytes of a vtable before the offsets of fields."""
 NOTHING = 0
 """The place that means "no reference": the file's head is there."""
-FIELD_BYTES = 300
-"""Bytes of memory that a field of a table, or an element of a vector, takes as Python objects."""
 SCALARS = {"u1": "ubyte", "i1": "byte", "u2": "ushort", "i2": "short", "u4": "uint", "i4": "int"}
 SCALARS |= {"u8": "ulong", "i8": "long", "f4": "float", "f8": "double"}
 """Names of number types in a ``.fbs``, by their names in numpy."""
@@ -81,7 +79,7 @@ class Table(Construct):  # type: ignore[misc]  # it has no types
         entries, size = (stream.number(Int16ul, vtable + place, what) for place in (0, 2))
         stream.check(VTABLE_HEAD <= entries <= len(stream) - vtable, vtable, stream.within(what))
         stream.check(SIZE <= size <= len(stream) - at, at, stream.within(self.name))
-        memory.take(FIELD_BYTES * (len(self.fields) + 1), "tables of a FlatBuffer")
+        memory.take(memory.ROW * (len(self.fields) + 1), "tables of a FlatBuffer")
         found = Container()
         for name, field in self.fields.items():
             entry, what = VTABLE_HEAD + 2 * field.number, f"{self.name}.{name}"
@@ -275,7 +273,7 @@ class Buffer(Reader):
         self._element_bytes += count * size
         if self._element_bytes > self._end:
             raise ArchiveError(expected=self.within(what), found=f"{count:,}")
-        memory.take(FIELD_BYTES * count, "tables of a FlatBuffer")
+        memory.take(memory.ROW * count, "tables of a FlatBuffer")
 
     def text(self, place: int, what: str) -> str:
         """The string at a place."""

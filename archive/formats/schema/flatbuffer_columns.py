@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 DISTANCE, PLACE, REFERENCE = "<i4", "<u2", "<u4"
 """The types of a vtable's distance from its table, of a field's place in its table, and of references."""
-BYTES_A_TABLE = 128
-"""Bytes of memory that reading a field of a table takes at most, while it lasts."""
 
 
 class FlatBuffer:
@@ -55,7 +53,7 @@ class FlatBuffer:
         """
         size = np.dtype(form).itemsize
         self.check((places < 0) | (places + size > len(self)), places, self.within(what))
-        with memory.lent(BYTES_A_TABLE * len(places), "tables of a FlatBuffer"):
+        with memory.lent(16 * memory.NUMBER * len(places), "tables of a FlatBuffer"):
             found = self._bytes[places[:, None] + np.arange(size)].view(form).ravel()
         return found.astype(column_type(form))
 

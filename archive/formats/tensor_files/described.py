@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 HEADER = "header"
 """The record of everything that isn't in another record or padding."""
-TENSOR_BYTES = 4000
-"""Bytes of memory that a tensor, its record and what JSON says of both take, besides its name."""
 BYTE = 8
 """Bits."""
 PLACE_BYTES = 200
@@ -202,7 +200,7 @@ def take_tensor(name: str) -> None:
     most = memory.limits().name_bytes
     if len(name) > most:
         raise ArchiveError(expected=f"a name of at most {most:,} characters", found=f"{len(name):,}")
-    memory.take(TENSOR_BYTES + 8 * len(name), "tensors")
+    memory.take(8 * memory.ROW + 8 * len(name), "tensors")
 
 
 def twice(what: str, name: str) -> ArchiveError:

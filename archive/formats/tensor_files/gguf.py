@@ -78,8 +78,6 @@ DEPTH = 8
 """Most arrays inside one another."""
 PAIR_WIDTH, TENSOR_WIDTH = 13, 24
 """Fewest bytes of a pair and of a row of the table."""
-VALUE_BYTES = 300
-"""Bytes of memory that a pair takes, besides its characters."""
 WIDEST = 4
 """Bytes of memory of a character of a text."""
 DTYPES = {
@@ -242,7 +240,7 @@ def read_gguf(data: Bytes) -> TensorFile:
         Records: ``header``, ``pairs``, ``tensors`` (the table), and a ``data/NAME`` for each tensor. All
         values other than arrays are metadata.
     """
-    return with_head(data, lambda head, part: _Header(head, len(data), part).file())
+    return with_head(data, lambda head: _Header(head, len(data)).file())
 
 
 def spans_of_values(data: Bytes) -> dict[str, tuple[int, int]]:
@@ -384,7 +382,7 @@ class _Header:
                 key, begin, kind, value = self._read(self._form.pair)
             except ArchiveError as error:
                 raise error.within(place=f"byte {self.stream.tell():,}") from None
-            memory.take(VALUE_BYTES, "pairs", place=f"byte {at:,}")
+            memory.take(memory.ROW, "pairs", place=f"byte {at:,}")
             if key in values:
                 raise twice("key", key).within(place=f"byte {at:,}")
             self.spans[key] = begin, self.stream.tell()

@@ -68,8 +68,6 @@ STORAGE, BIG_ENDIAN_STORAGE = (
     for number in (Int64sl, Int64sb)
 )
 """What precedes a storage."""
-STORAGE_BYTES = 600
-"""Bytes of memory that a storage takes."""
 OF_BYTES = {"UntypedStorage", "QUInt4x2Storage", "QUInt2x4Storage"}
 """Classes of storages that are counted in bytes."""
 PICKLES = 5
@@ -104,7 +102,7 @@ def read_legacy_save(data: Bytes) -> LegacyFile:
         Records: ``data.pkl`` is the object's pickle, ``data/KEY`` a storage, ``header`` everything else.
         ``sources`` are those of classes.
     """
-    pickles = with_head(data, lambda head, part: _pickles(head, len(data), part))
+    pickles = with_head(data, lambda head: _pickles(head, len(data)))
     spans = _spans(data, pickles, _storages(pickles.named))
     records = {DATA: FileRecord(RecordKind.OBJECT, (pickles.place,))}
     records |= {DATA_FOLDER + key: FileRecord(RecordKind.TENSOR, (span,)) for key, span in spans.items()}
@@ -169,7 +167,7 @@ def _storages(named: Sequence[Inert]) -> dict[str, _Storage]:
                         found=shown(name),
                     )
                 if key not in storages:
-                    memory.take(STORAGE_BYTES + 8 * len(key), "storages")
+                    memory.take(2 * memory.ROW + 8 * len(key), "storages")
                     storages[key] = _Storage(count, width)
             case _:
                 raise ArchiveError(

@@ -79,8 +79,6 @@ GRAPH_RECORD = "graph"
 """The record of everything other than elements."""
 DEPTH = 32
 """Most graphs inside one another; protobuf's own readers go no further, since each is three messages deep."""
-SPAN_BYTES = 200
-"""Bytes of memory that a stretch of elements takes: real tensors have one."""
 STRING = "string"
 EXTERNAL = 1
 """``DataLocation`` of elements in another file."""
@@ -150,8 +148,6 @@ LONGEST_TEXT = 1 << 20
 NOT_IN_PATHS = set("\\:\0")
 """Characters that change the meaning of a path on some machine."""
 DIGITS = 19
-TEXT_BYTES = 100
-"""Bytes of memory that a text takes, besides its characters."""
 
 
 def read_onnx(data: Bytes) -> TensorFile:
@@ -334,7 +330,7 @@ class _Model:
         if field.wire != LENGTH or size > LONGEST_TEXT:
             expected, found = f"a text of at most {LONGEST_TEXT:,} bytes", f"{size:,}"
             raise ArchiveError(place=f"byte {field.start:,}", expected=expected, found=found)
-        memory.take(TEXT_BYTES + 4 * size, "texts")
+        memory.take(memory.TEXT + 4 * size, "texts")
         return decoded(self._message.data(field))
 
     def _text_in(self, field: Field, message: Message, name: str, *, is_cut: bool = False) -> str:
@@ -379,7 +375,7 @@ class _Described:
             if field.wire not in {LENGTH, ALONE.get(field.name)}:
                 found = f"a field of wire type {field.wire}"
                 raise ArchiveError(place=f"byte {field.start:,}", expected="elements", found=found)
-            memory.take(SPAN_BYTES, "elements of tensors")
+            memory.take(memory.TEXT, "elements of tensors")
             self._data.setdefault(field.name, []).append(field)
 
     @property

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 
 FIELD = re.compile(rb"(?m)^[ \t]*constants_info_\[(\d{1,9})\]\.(\w{1,40}) = (.{0,4000}?);\r?$")
-CONSTANT_BYTES = 2000
-"""Bytes of memory that the fields of a constant take."""
 STRIDED = b"static_cast<int32_t>(cached_torch_layout_strided)"
 DTYPE = b"cached_torch_dtype_"
 
@@ -65,7 +63,7 @@ def compiled_constants(code: memoryview) -> Iterator[CompiledConstant]:
     for match in FIELD.finditer(code):
         number, key, value = match.groups()
         if int(number) not in constants:
-            memory.take(CONSTANT_BYTES, "constants of a compiled model")
+            memory.take(4 * memory.ROW, "constants of a compiled model")
         constants.setdefault(int(number), {})[key] = value
     start = 0
     for number, fields in sorted(constants.items()):

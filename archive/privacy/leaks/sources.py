@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base import memory
 from archive.base.columns import firsts, windows
 from archive.base.errors import ArchiveError
 from archive.base.source_files import is_pytorchs
@@ -265,7 +266,7 @@ def known_lines(mapped: Mapped, kind: FileKind, limits: Limits) -> SourceLines:
     if kind not in HAVE_RANGES:
         return NO_LINES
     try:
-        with open_archive(mapped, limits=limits) as archive:
+        with open_archive(mapped, limits=limits) as archive, memory.charged(archive.allowance):
             return lines_of(archive, kind)
     except ArchiveError as problem:
         return _unread(problem)

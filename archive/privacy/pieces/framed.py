@@ -30,8 +30,6 @@ MOST_ITEMS = 1 << 20
 DEEPEST = 64
 """Nested lists and messages."""
 CONTROLS = bytes({*range(32), 127} - {*b"\t\n\r"})
-ITEM = 100
-"""Bytes of memory that a text takes."""
 
 
 class Framed(NamedTuple):
@@ -72,7 +70,9 @@ class Item(NamedTuple):
 
 def framed(data: bytes) -> Framed | None:
     """Where the texts are of bytes of such a form; None for others."""
-    with memory.lent(2 * len(data) + ITEM * min(len(data) // SHORTEST, MOST_ITEMS), "places of texts"):
+    with memory.lent(
+        2 * len(data) + 13 * memory.NUMBER * min(len(data) // SHORTEST, MOST_ITEMS), "places of texts"
+    ):
         if len(data) < SHORTEST:
             return None
         if is_text(data):

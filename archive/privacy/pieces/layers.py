@@ -36,8 +36,6 @@ SHORTEST = 6
 """Bytes of a string between other bytes that may give something away."""
 SHORTEST_SURE = 10
 """Bytes of a string that random bytes do not have by chance."""
-PART = 64
-"""Bytes of memory that a string takes while it is one of many."""
 KEPT = 260
 """The same of a string that is kept, with its count and its place."""
 
@@ -83,7 +81,7 @@ class SpanLayer(Layer):
     def __init__(self, data: bytes, begins: Ints, ends: Ints, outer: Outer) -> None:
         counts: dict[bytes, int] = {}
         self._first: dict[bytes, int] = {}
-        with memory.lent(2 * len(data) + PART * len(begins), "strings of a record"):
+        with memory.lent(2 * len(data) + 8 * memory.NUMBER * len(begins), "strings of a record"):
             for begin, end, times in merged(data, begins, ends):
                 string = data[begin:end]
                 if string in counts:
@@ -187,8 +185,6 @@ WIDE_LETTER = {width: re.compile(rb"[\t\n\r -~\xa0-\xff]\0{%d}" % (width - 1)) f
 FEWEST_LONG = b"a" * 12
 LONG = re.compile(b"a++")
 """Text in the bytes of tensors, in :data:`CLASSES`; in those of random numbers it is rare."""
-EDGE = 16
-"""Bytes of memory that the place of an edge of a string takes."""
 
 
 class WideLayer(Layer):
@@ -244,6 +240,7 @@ class PlainLayer(SpanLayer):
 
 def of_plain(data: bytes, outer: Outer) -> PlainLayer:
     """The strings between bytes that aren't text, among them lengths of texts."""
+    whole = memory.current()
     with memory.part():
         memory.take(2 * len(data), "strings of a record")
         found = framed(data)
@@ -251,11 +248,12 @@ def of_plain(data: bytes, outer: Outer) -> PlainLayer:
         begins, ends = np.array([[0], [len(text)]])
         if b"\0" in text:
             edges = np.diff(np.frombuffer(text, np.uint8) != 0, prepend=False, append=False)
-            memory.take(EDGE * int(np.count_nonzero(edges)), "strings of a record")
+            memory.take(2 * memory.NUMBER * int(np.count_nonzero(edges)), "strings of a record")
             places = np.flatnonzero(edges)
             begins, ends = places[::2], places[1::2]
         long = ends - begins >= SHORTEST
-        layer = PlainLayer(text, begins[long], ends[long], outer)
+        with memory.charged(whole):
+            layer = PlainLayer(text, begins[long], ends[long], outer)
         layer.whole = data
         layer.entries = found.entries if found else ()
         layer.is_framed = found is not None or is_text(data)
@@ -477,7 +475,7 @@ def of_json(data: bytes, outer: Outer, shortest: int) -> JsonLayer:
     with memory.lent(2 * len(data), "strings of JSON"):
         codes = np.frombuffer(data, np.uint8)
         is_quote = codes == QUOTE
-        with memory.lent(PART * int(np.count_nonzero(is_quote)), "strings of JSON"):
+        with memory.lent(8 * memory.NUMBER * int(np.count_nonzero(is_quote)), "strings of JSON"):
             quotes = np.flatnonzero(is_quote)
             cuts = quotes[unescaped(codes, quotes)]
             begins, ends = np.append(0, cuts + 1), np.append(cuts, len(data))

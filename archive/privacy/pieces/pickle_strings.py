@@ -24,7 +24,7 @@ from archive.pickles.ops import (
     PROTO,
     STOP,
 )
-from archive.privacy.pieces.layers import PART, TO_NUL, Layer, counted, shift
+from archive.privacy.pieces.layers import TO_NUL, Layer, counted, shift
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,8 +49,6 @@ MOST_OPCODES = 1 << 20
 """Opcodes that Python reads, in a second or so; what follows them is read as one text."""
 CHARGED = 1 << 10
 """Strings whose memory is reserved at once."""
-SPAN = 160
-"""Bytes of memory that the place of a string takes."""
 WIDEST = 1 << 63
 """Integers have 64 bits."""
 
@@ -148,6 +146,7 @@ def is_pickle(data: bytes) -> bool:
 
 def of_pickle(data: bytes, outer: Outer) -> PickleLayer:
     """The strings of a pickle; of bytes that only begin like one, the rest as well."""
+    whole = memory.current()
     with memory.part():
         spans, end = PickleSpans([], [], [], []), 0
         for _ in range(MOST_IN_ROW):
@@ -164,12 +163,14 @@ def of_pickle(data: bytes, outer: Outer) -> PickleLayer:
         texts, classes = [*spans.texts, *spans.long, *spans.lines], spans.classes
         behind = [] if end >= len(data) else [(end, len(data))]
         every = [*texts, *classes, *behind]
-        memory.take(PART * len(every), "strings of a pickle")
+        memory.take(8 * memory.NUMBER * len(every), "strings of a pickle")
         strings = [data[begin:end] for begin, end in every]
         first = dict(zip(reversed(strings), [begin for begin, _ in reversed(every)], strict=True))
         names = strings[len(texts) : len(texts) + len(classes)]
         lines = {data[begin:stop]: _of_line(data, begin, stop) for begin, stop in spans.lines}
-        return PickleLayer(data, first, counted(strings), set(names), lines, outer)
+        with memory.charged(whole):
+            counts = counted(strings)
+        return PickleLayer(data, first, counts, set(names), lines, outer)
 
 
 def _of_line(data: bytes, begin: int, end: int) -> bytes:
@@ -219,7 +220,7 @@ def _of_torch(data: bytes) -> tuple[PickleSpans, int]:
             break
         found += 1
         if found % CHARGED == 0:
-            memory.take(CHARGED * SPAN, "strings of a pickle")
+            memory.take(CHARGED * 20 * memory.NUMBER, "strings of a pickle")
     raise ValueError(at)
 
 

@@ -34,6 +34,7 @@ SHORTEST = {RecordKind.PROGRAM: 4}
 """Bytes of strings of JSON that may reveal something, by kind of record: names in module trees have fewer."""
 
 
+@memory.kept
 class FilePiece:
     """Bytes of a file.
 
@@ -160,8 +161,7 @@ MOST_DEEP = 64
 MOST_KEY = 80
 """Characters of a key that a path shows."""
 COST = 2
-"""Bytes of memory that a byte of JSON takes; a mark or a quote takes ``MARK`` more."""
-MARK = 40
+"""Bytes of memory that a byte of JSON takes; a mark or a quote takes 5 numbers more."""
 
 
 class JsonPlaces:
@@ -171,7 +171,7 @@ class JsonPlaces:
         memory.take(COST * len(data), "places in JSON")
         codes = np.frombuffer(data, np.uint8)
         marks = np.flatnonzero(np.frombuffer(data.translate(STRUCTURE), np.bool_))
-        memory.take(MARK * len(marks), "places in JSON")
+        memory.take(5 * memory.NUMBER * len(marks), "places in JSON")
         is_quote = codes[marks] == QUOTE
         quotes = marks[is_quote]
         cuts = unescaped(codes, quotes)

@@ -29,8 +29,6 @@ OF_TEXTS = re.compile(rb"([US])(\d{1,6})")
 LETTER = {b"U": 4, b"S": 1}
 """Bytes of a letter by kind of type."""
 MOST_ROWS, MOST_TYPES = 1 << 20, 8
-ROW = 200
-"""Bytes of memory that a row takes while it is read."""
 
 
 class RowType(NamedTuple):
@@ -126,7 +124,7 @@ def _rows(data: bytes, start: int, of: RowType, outer: Outer) -> RowLayer | None
         return None
     starts: dict[bytes, int] = {}
     texts: list[bytes] = []
-    with memory.lent(len(data) + ROW * count, "rows of texts"):
+    with memory.lent(len(data) + memory.TEXT * count, "rows of texts"):
         for at in range(start, len(data), size):
             row = data[at : at + size]
             try:

@@ -142,8 +142,6 @@ DEEPEST = 4
 """How deep strings within strings are read."""
 FRAME = frames.BEGINNING.encode()
 FRAMES = re.compile(rb"\n(?=[ \t]*%b)" % FRAME)
-LINE = 160
-"""Bytes of memory that a line takes besides its text."""
 
 
 BYTES = "bytes"
@@ -199,6 +197,7 @@ def _without_lengths(texts: Sequence[bytes]) -> list[bytes]:
     return [data[at : at + len(text)] for at, text in zip(starts, texts, strict=False)]
 
 
+@memory.kept
 class PieceStrings:
     """The strings of some bytes.
 
@@ -293,7 +292,7 @@ class PieceStrings:
         with memory.lent(sum(map(len, texts)), "texts of strings"):
             joined = Joined(texts, b"\0")
         lines = len(texts) + joined.data.count(b"\n")
-        memory.take(LINE * lines + len(joined.data), "lines of strings")
+        memory.take(20 * memory.NUMBER * lines + len(joined.data), "lines of strings")
         with memory.lent(len(joined.data), "letters of what is encoded"):
             ways = ways_in(joined)
         for number in sorted(ways):
@@ -350,7 +349,7 @@ class PieceStrings:
         masked = None
         for run in runs(text, ways):
             if run.data is not None:
-                memory.take(LINE + len(run.data), "what is encoded")
+                memory.take(20 * memory.NUMBER + len(run.data), "what is encoded")
                 self.encoded.append(EncodedPart(run.data, run.how, string, run.start))
             if run.is_masked:
                 masked = masked or bytearray(text)

@@ -133,7 +133,7 @@ class UnpackBounds:
     @property
     def limit(self) -> int:
         """Bytes that another stream may hold."""
-        return min(self._bytes, memory.current().memory - memory.current().taken)
+        return min(self._bytes, memory.current().left)
 
     def spend(self, work: int) -> None:
         """Note bytes that were read and made of a stream."""
@@ -199,6 +199,7 @@ class Walker:
         self.passed_over = 0
         self.problems = self._bounds.problems
 
+    @memory.apart
     def file(self, mapped: Mapped) -> Iterator[FilePiece]:
         """The pieces of a file."""
         if is_companion(mapped.data):
@@ -209,6 +210,7 @@ class Walker:
         else:
             yield from self._plain(mapped.data, "", RecordKind.OTHER, 0)
 
+    @memory.apart
     def tensor_file(self, archive: Archive, inside: str = "") -> Iterator[FilePiece]:
         """The pieces of a file of tensors that isn't a zip, and of the shards that an index names.
 
@@ -250,6 +252,7 @@ class Walker:
                 joined = joined_texts(file.data, places)
                 yield from self._plain(joined.data, inside + name, kind, 0, joined.place, in_ids=are_ids)
 
+    @memory.apart
     def zip(self, container: Container, inside: str = "", depth: int = 0) -> Iterator[FilePiece]:
         """The pieces of a zip."""
         kind = recognise_zip(container, look=False).kind

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointRedaction", "redact_checkpoint"]
 
-SENTENCE_BYTES = 300
-"""Bytes of memory that a sentence takes besides its own."""
 NAMES = {"GLOBAL", "INST"}
 """Instructions with the name of a class or function."""
 
@@ -171,7 +169,7 @@ def _staying(saved: SavedTexts, values: Mapping[str, str]) -> dict[str, str]:
         for value in values:
             if value in content if isinstance(content, str) else value.encode() in content:
                 sentence = f"text {one_line(value)} in {DATA}, byte {at:,}: {why}"
-                memory.take(SENTENCE_BYTES + len(sentence), "places of texts that stay")
+                memory.take(memory.ROW + len(sentence), "places of texts that stay")
                 stays[sentence] = value
     return stays
 

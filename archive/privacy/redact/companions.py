@@ -122,7 +122,8 @@ def _contents(opened: Archive, companion: Companion, rules: Rules, removed: Remo
     with memory.part():
         table = redacted(opened.range_table, rules, removed)
         others = opened.handle_table, opened.method_table, opened.path_table
-        form = FormBuilder.of(table, *others)
+        with memory.charged(opened.allowance):
+            form = FormBuilder.of(table, *others)
     form.columns |= {name: before.columns[name] for name in KEPT if name in before.columns}
     for name in NAMED:
         if name in before.columns:

@@ -62,8 +62,6 @@ OF_PYTHON = {b"module", b"lambda", b"genexpr", b"listcomp", b"dictcomp", b"setco
 """What Python calls code without a name, in angle brackets: ``<module>`` isn't a function ``module``."""
 AROUND = 8
 """Bytes before and after a word that are looked at."""
-FORM_BYTES, COPIES = 900, 1
-"""Bytes of memory that a search takes for each form of a text, and copies of it."""
 
 
 class Sought(NamedTuple):
@@ -157,7 +155,7 @@ def prove(  # noqa: PLR0917 (what a proof is of)
                 forms |= dict.fromkeys(written, Sought(what, text, spelling))
     for kind_of_word, words in removed.words.items():
         proof.unsought += ((SOUGHT[kind_of_word], word) for word in sorted(words))
-    with memory.lent(FORM_BYTES * len(forms) + COPIES * sum(map(len, forms)), "texts that must be gone"):
+    with memory.lent(2 * memory.ROW * len(forms) + sum(map(len, forms)), "texts that must be gone"):
         pieces = walker.zip(file) if isinstance(file, Container) else walker.tensor_file(file)
         _search(pieces, forms, proof, walker)
     proof.in_code -= {text for what, text in proof.left if what == "line"}

@@ -15,7 +15,7 @@ from archive.debuginfo.tables import SourceTable
 from archive.normalform.builder import FormBuilder
 from archive.normalform.columns import VALUE_WIDTH
 from archive.normalform.records import DebugRecords
-from archive.privacy.redact.sources import LINE_BYTES, texts_of
+from archive.privacy.redact.sources import texts_of
 from archive.privacy.redact.texts import comment_of, without_comments
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 BLANK = b" "
-ROW_BYTES, SOURCE_BYTES = 64, 80
-"""Bytes of memory that a row and a source take while they are rewritten."""
 COPIES = 4
 """Copies of a text that isn't a stack while it is rewritten."""
 
@@ -79,7 +77,7 @@ def redacted_ranges(
         for new in made:
             name = former[new]
             records[name] = made[new]
-            memory.take(len(records[name]), "bytes of a record", record=name)
+            opened.allowance.take(len(records[name]), "bytes of a record", record=name)
     memory.take(removed.memory - before, "lines that are removed")
     return records
 
@@ -92,7 +90,7 @@ def redacted(table: RangeTable, rules: Rules, removed: Removed, renamed: Renamed
         renamed: the archive with other names; None where they stay.
     """
     sources = table.sources
-    memory.take(ROW_BYTES * len(table) + SOURCE_BYTES * len(sources), "source ranges")
+    memory.take(8 * memory.NUMBER * len(table) + 10 * memory.NUMBER * len(sources), "source ranges")
     texts = texts_of(sources)
     filenames = sorted({string for string in sources.filename.tolist() if string >= 0})
     files = dict(zip(filenames, sources.strings.copies(np.array(filenames, np.int64)), strict=True))
@@ -115,7 +113,7 @@ def redacted(table: RangeTable, rules: Rules, removed: Removed, renamed: Renamed
         elif rules.source == "keep":
             new = lines
         else:
-            memory.take(COPIES * sum(map(len, lines)) + LINE_BYTES * len(lines), "lines of sources")
+            memory.take(COPIES * sum(map(len, lines)) + memory.TEXT * len(lines), "lines of sources")
             marked = _marked(lines, start[rows], end[rows])
             new = _blanked(lines, marked, removed, keeps=rules.source == "lines")
         pieces.append(strings.pieces(new))
@@ -155,7 +153,7 @@ def check_lines(before: RangeTable, after: RangeTable, renamed: Renamed | None =
 def _line_numbers(table: RangeTable) -> Ints:
     """The lines that each row's range begins and ends on (2, n)."""
     with memory.part():
-        memory.take(ROW_BYTES * len(table) + SOURCE_BYTES * len(table.sources), "source ranges")
+        memory.take(8 * memory.NUMBER * len(table) + 10 * memory.NUMBER * len(table.sources), "source ranges")
         texts = texts_of(table.sources)
         numbers = np.stack([table.start, table.end])
         rows_of = _by_text(table.source, texts.number, len(texts.lines))

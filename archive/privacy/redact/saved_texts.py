@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 HEADS = {"SHORT_BINUNICODE": 2, "BINUNICODE": 5, "BINUNICODE8": 9}
 """Bytes of an instruction before its text."""
 FRAME_BYTES = 9
-TEXT_BYTES = 120
-"""Bytes of memory that a text takes besides its own, and the value of an instruction while uses are found."""
 CALLS = {"REDUCE", "NEWOBJ", "NEWOBJ_EX", "INST", "OBJ", "BINPERSID"}
 WITH_ATTRIBUTES = (DICTS[1], Global("argparse", "Namespace"), Global("types", "SimpleNamespace"))
 UNKNOWN = "part of nothing that is loaded"
@@ -101,7 +99,7 @@ def texts_of(data: memoryview) -> SavedTexts:
     """The texts of a pickle, with what they are for."""
     machine = _TextMachine()
     machine.run(data, 0)
-    memory.take(TEXT_BYTES * machine.steps, "texts of a pickle")
+    memory.take(memory.TEXT * machine.steps, "texts of a pickle")
     for value, reason in machine.needed:
         _mark_needed(value, reason, machine.seen)
     for state in machine.attributes:

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from archive.base.strings import StringTable
     from archive.debuginfo.tables import RangeTable, SourceTable
 
-LINE_BYTES, LINE_COPIES = 250, 6
-"""Bytes of memory that a distinct line takes besides its own, and copies of these."""
-PIECE_BYTES, TEXT_BYTES, PLACE_BYTES = 150, 400, 24
-"""Bytes of memory that a piece and a text take, and each place of a line in them."""
-
 
 @dataclass(frozen=True, slots=True)
 class RangeTexts:
@@ -62,10 +57,10 @@ def texts_of(sources: SourceTable) -> RangeTexts:
         pieces = sources.piece[low:high]
         same = pieces.tobytes()
         if same not in known:
-            memory.take(PIECE_BYTES + len(same), "texts of sources")
+            memory.take(memory.TEXT + len(same), "texts of sources")
             lines = cutter.lines(pieces.tolist())
             if lines not in numbers:
-                memory.take(TEXT_BYTES + PLACE_BYTES * len(lines), "texts of sources")
+                memory.take(memory.ROW + 3 * memory.NUMBER * len(lines), "texts of sources")
             known[same] = numbers.setdefault(lines, len(numbers))
         number.append(known[same])
     calls = set(filter(BYTES_CALL.fullmatch, cutter.every))
@@ -105,8 +100,8 @@ class _Cutter:
         with memory.lent(2 * size, "texts of sources"):
             text = bytes(self._strings.data(piece))
             count = text.count(b"\n") + 1
-            memory.take(PIECE_BYTES + PLACE_BYTES * count, "lines of sources")
-            with memory.lent(LINE_BYTES * count, "lines of sources"):
+            memory.take(memory.TEXT + 3 * memory.NUMBER * count, "lines of sources")
+            with memory.lent(memory.TEXT * count, "lines of sources"):
                 lines = text.split(b"\n")
         self._cut[piece] = [self._known(line) for line in lines]
         return self._cut[piece]
@@ -117,7 +112,7 @@ class _Cutter:
             return parts[0] if parts else b""
         key = tuple(parts)
         if key not in self._joined:
-            memory.take(PIECE_BYTES + PLACE_BYTES * len(parts), "lines of sources")
+            memory.take(memory.TEXT + 3 * memory.NUMBER * len(parts), "lines of sources")
             with memory.lent(sum(map(len, parts)), "lines of sources"):
                 self._joined[key] = self._known(b"".join(parts))
         return self._joined[key]
@@ -125,5 +120,5 @@ class _Cutter:
     def _known(self, line: bytes) -> bytes:
         """A line as it is among all lines."""
         if line not in self.every:
-            memory.take(LINE_BYTES + LINE_COPIES * len(line), "lines of sources")
+            memory.take(memory.TEXT + 6 * len(line), "lines of sources")
         return self.every.setdefault(line, line)

@@ -155,8 +155,6 @@ FEWEST_LONG, SPARSE = 10_000, 20
 """Numbers of names that are long, and how many more there may be than the file's names have."""
 FEWEST_OF_RANGE, NEXT_NUMBER = 3, 16
 """Numbers of a range that is one row, and the most from one to the next."""
-ROW_BYTES = 400
-"""Bytes of memory that a text takes besides its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +248,7 @@ class Listing:
             self._shown.add(text)
             self._add(self._values, text, count, record, at)
         elif text not in self._known:
-            memory.take(ROW_BYTES + len(text), "texts that are listed")
+            memory.take(memory.ROW + len(text), "texts that are listed")
             self._known.update((text, text.partition("/")[2]))
             words = _parts_of_name(text)
             if _is_spelled(words):
@@ -356,7 +354,7 @@ class Listing:
         place = place if at is None else f"{place}, byte {piece.place(at):,}"
         row = _row_of_table("key", what, table, place)
         if row.table not in self._tables:
-            memory.take(sum(map(len, table)) + ROW_BYTES * len(table), "tables that are listed")
+            memory.take(sum(map(len, table)) + memory.ROW * len(table), "tables that are listed")
             self._entries.update(table)
             self._tables[row.table] = row
 
@@ -365,7 +363,7 @@ class Listing:
         if known is not None:
             known.count += count
             return
-        memory.take(ROW_BYTES + 4 * len(text), "texts that are listed")
+        memory.take(memory.ROW + 4 * len(text), "texts that are listed")
         place = one_line(record) or BETWEEN
         found[text] = _Found(count, place if at is None else f"{place}, byte {at:,}")
 

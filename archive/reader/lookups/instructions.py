@@ -54,8 +54,6 @@ PRIMITIVES = "executorch_prim::"
 ADDED = (PRIMITIVES, "aten::copy_.")
 """What ExecuTorch runs without a node of the model, even after the last one: on sizes and views, and to give
 buffers their new values (``exir/passes/insert_write_back_for_buffers_pass.py``)."""
-BYTES_A_HANDLE = 256
-"""Bytes of memory that a handle of a node takes at most."""
 SHOWN = 5
 """Methods or handles that a message names."""
 PYTHON = re.compile(r"(?:_operator|math|builtins|torch)\.(\w+)")
@@ -221,7 +219,7 @@ class InstructionNodes:
             by_handle = defaultdict[int, list[ProgramNode]](list)
             for node in () if name is None else _all_nodes(self.archive.programs[name]):
                 handles = node_handles(node.site.metadata)
-                memory.take(BYTES_A_HANDLE * len(handles), "debug handles")
+                memory.take(memory.TEXT * len(handles), "debug handles")
                 sourced = self._regions.sourced(node) if handles else node
                 for handle in handles:
                     by_handle[handle].append(sourced)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, in_file, one_line
-from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
+from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import bytes_behind, has_end

@@ -24,7 +24,6 @@ from archive.rewrite.compact.stacks import method_ways, stack_ways
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from archive.base.limits import Allowance
     from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
     from archive.rewrite.compact.ranges import RangeRecord
@@ -51,8 +50,8 @@ def compact_records(opened: Archive) -> dict[str, bytes]:
     return compacted
 
 
-def _ways(opened: Archive) -> Iterator[tuple[str, Callable[[Allowance], Iterable[bytes]]]]:
-    """Each debug record by name, and what writes it in several ways within an allowance."""
+def _ways(opened: Archive) -> Iterator[tuple[str, Callable[[], Iterable[bytes]]]]:
+    """Each debug record by name, and what writes it in several ways."""
     ranges = opened.range_table
     tables = RangeLayout.STRING_TABLE in ranges.layouts
     for number, name in enumerate(ranges.names):

@@ -34,10 +34,6 @@ TEXT_RATIO = 1_100
 """Bytes of text that may be compared for each byte of the records, whatever the limits are."""
 TEXT_CHUNK = 1 << 20
 """Bytes of texts that are joined to be compared at once."""
-ROW_BYTES, PIECE_BYTES = 200, 20
-"""Bytes of memory that a row, or a piece of a text, takes while it is compared."""
-HANDLE_BYTES, FRAME_BYTES, METHOD_BYTES, VALUE_BYTES = 200, 400, 200, 80
-"""Bytes of memory to compare a handle, a frame of call stacks, a method, and a handle or path of one."""
 SHOWN_WIDTH = 200
 
 
@@ -121,7 +117,7 @@ def compare_rows(
         return place
 
     with memory.part():
-        memory.take(ROW_BYTES * len(row), "rows that are compared")
+        memory.take(memory.TEXT * len(row), "rows that are compared")
         for field in fields:
             _compare(where(field, row), getattr(before, field)[row], getattr(after, field)[at])
         source, other_source = before.source[row], after.source[at]
@@ -180,7 +176,7 @@ def _compare_sources(
 def _pieces(sources: SourceTable, which: Ints, known: Numbers) -> tuple[Ints, Ints]:
     """The pieces of some sources' texts, equal ones with equal numbers, and the first of each text."""
     counts = np.diff(sources.first)[which]
-    memory.take(PIECE_BYTES * int(counts.sum()), "pieces of texts")
+    memory.take(3 * memory.NUMBER * int(counts.sum()), "pieces of texts")
     index = sources.piece[spread(sources.first[which], counts)]
     return string_numbers(sources.strings, index, known), firsts(counts)
 
@@ -196,7 +192,7 @@ def compare_handles(before: HandleTable | None, after: HandleTable | None) -> No
         return
     _compare(lambda _: (name, ""), np.array([len(before)]), np.array([len(after)]), _count_of("handles"))
     with memory.part():
-        memory.take(HANDLE_BYTES * len(before) + FRAME_BYTES * len(before.next), "handles that are compared")
+        memory.take(memory.TEXT * len(before) + memory.ROW * len(before.next), "handles that are compared")
         _compare_rows_of_handles(before, after)
 
 
@@ -245,7 +241,9 @@ def compare_methods(name: str, before: MethodTable | None, after: MethodTable | 
         return
     _compare(lambda _: (name, "version"), np.array([before.version]), np.array([after.version]))
     _compare(lambda _: (name, ""), np.array([len(before)]), np.array([len(after)]), _count_of("methods"))
-    memory.take(METHOD_BYTES * len(before) + VALUE_BYTES * len(before.value), "methods that are compared")
+    memory.take(
+        memory.TEXT * len(before) + 10 * memory.NUMBER * len(before.value), "methods that are compared"
+    )
     known: Numbers = {}
     names, other_names = (string_numbers(table.strings, table.name, known) for table in (before, after))
     _compare(lambda method: (name, f"method {method}"), names, other_names, _quoted(known))

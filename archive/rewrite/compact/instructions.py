@@ -156,8 +156,6 @@ def integer_lists(items: Instructions, builder: int) -> Instructions:
 
 # --- bytes
 
-INSTRUCTION_BYTES = 45
-"""Bytes of memory that an instruction takes while entries of the memo are chosen."""
 COPIES = 5
 """Copies of a pickle that there are: while it is written, and of others that it is compared with."""
 WRITTEN_AS = np.array([INT, TEXT, GLOBAL], np.uint8)
@@ -176,7 +174,7 @@ def pickled(code: Instructions, strings: Sequence[bytes]) -> bytes:
         code: the value's instructions.
         strings: the texts and names by number; both lines of a name end in a newline.
     """
-    with memory.lent(INSTRUCTION_BYTES * len(code.op), "instructions"):
+    with memory.lent(6 * memory.NUMBER * len(code.op), "instructions"):
         op, arg = _with_memo(code)
         op = _with_widths(op, arg)
         lengths = np.array([len(string) for string in strings], np.int64)

@@ -39,7 +39,7 @@ from archive.rewrite.compact.instructions import (
     pickled,
     tuple_of,
 )
-from archive.rewrite.compact.texts import PIECE_BYTES, PiecedTexts, own_strings, shared_pieces
+from archive.rewrite.compact.texts import PiecedTexts, own_strings, shared_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -57,8 +57,6 @@ INLINE_UP_TO = 8 << 10
 """Bytes of all texts up to which a string table was never seen to be shorter."""
 INLINE_AT_MOST = 6
 """Texts longer than this many times the record with a string table do not deflate to less."""
-ROW_BYTES = 150
-"""Bytes of memory that a row and its source take while they are written in several ways."""
 
 
 # --- one record
@@ -96,7 +94,7 @@ class RangeRecord:
 
 def record_of(table: RangeTable, number: int) -> RangeRecord:
     """Take one record out of a table."""
-    memory.take(ROW_BYTES * len(table.rows(number)), "rows that are written in fewer bytes")
+    memory.take(20 * memory.NUMBER * len(table.rows(number)), "rows that are written in fewer bytes")
     part = slice(int(table.first[number]), int(table.first[number + 1]))
     source, first = numbered(table.source[part])
     objects, sources = table.source[part][first], table.sources
@@ -124,7 +122,7 @@ def _texts(table: RangeTable, objects: Ints) -> PiecedTexts:
     """The texts of some sources, without empty pieces, unless the whole text is empty."""
     sources = table.sources
     counts = np.diff(sources.first)[objects]
-    memory.take(PIECE_BYTES * int(counts.sum()), "pieces of texts")
+    memory.take(8 * memory.NUMBER * int(counts.sum()), "pieces of texts")
     index = sources.piece[spread(sources.first[objects], counts)]
     strings, piece = own_strings(sources.strings, index)
     is_empty = (sources.lengths[objects] == 0) & ~sources.is_null[objects]

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
 
-HANDLE_BYTES, FRAME_BYTES = 320, 500
-"""Bytes of memory that a row and a frame take while they are written in several ways."""
 MANY_HANDLES = 50_000
 """Handles from which on only the one way is tried that suits large maps."""
 
@@ -90,7 +88,7 @@ class _Way:
 
 def stack_ways(table: HandleTable, generation: Generation) -> Iterator[bytes]:
     """Write the map in several ways, with as many elements a row as its layout has."""
-    memory.take(HANDLE_BYTES * len(table) + FRAME_BYTES * len(table.next), "handles and frames")
+    memory.take(memory.ROW * len(table) + memory.ROW * len(table.next), "handles and frames")
     columns = (table.op, table.function, table.module_type, table.module_instance)
     strings, number = own_strings(table.strings, np.concatenate(columns))
     op, function, types, instances = np.split(number, np.cumsum([len(column) for column in columns])[:-1])
@@ -238,13 +236,9 @@ class _Definitions:
 KEYS = {Generation.METHOD_HANDLES: b"function_debug_handles", Generation.MODULE_PATHS: b"module_debug_info"}
 
 
-METHOD_BYTES, VALUE_BYTES = 250, 50
-"""Bytes of memory that a method, and a handle or path of it, take while they are written in several ways."""
-
-
 def method_ways(table: MethodTable) -> Iterator[bytes]:
     """Write the record in several ways."""
-    memory.take(METHOD_BYTES * len(table) + VALUE_BYTES * len(table.value), "methods and their handles")
+    memory.take(memory.TEXT * len(table) + 7 * memory.NUMBER * len(table.value), "methods and their handles")
     is_paths = table.generation is Generation.MODULE_PATHS
     index = np.concatenate((table.name, table.value)) if is_paths else table.name
     strings, number = own_strings(table.strings, index)

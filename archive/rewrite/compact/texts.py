@@ -31,14 +31,6 @@ ALIKE = 8
 """Lines that must differ only in their number for them to be cut."""
 
 
-LINE_BYTES, CUT_BYTES = 100, 250
-"""Bytes of memory that a line takes besides its length, and a distinct one while it is cut."""
-PIECE_BYTES = 60
-"""Bytes of memory that a piece of a text takes in columns while it is looked at."""
-STRING_BYTES = 100
-"""Bytes of memory that a string takes besides its length."""
-
-
 # --- strings
 
 
@@ -62,7 +54,7 @@ def string_numbers(strings: StringTable, index: Ints, known: dict[bytes, int]) -
     is_used = np.zeros(max(int(there.max(initial=0)) + 1 - low, 1), np.bool_)
     is_used[there - low] = True
     used = np.flatnonzero(is_used)
-    memory.take(STRING_BYTES * len(used) + int(strings.length[used + low].sum()), "strings")
+    memory.take(13 * memory.NUMBER * len(used) + int(strings.length[used + low].sum()), "strings")
     places = (column[used + low].tolist() for column in (strings.buffer, strings.start, strings.length))
     number = np.full(len(is_used), -1, np.int64)
     number[used] = [
@@ -127,7 +119,9 @@ def _lines(texts: PiecedTexts) -> PiecedTexts:
     known: dict[bytes, int] = {}
     counts, parts = [], array("q")
     for string in texts.strings:
-        memory.take(LINE_BYTES * (string.count(b"\n") + string.count(b"\r") + 1) + len(string), "lines")
+        memory.take(
+            13 * memory.NUMBER * (string.count(b"\n") + string.count(b"\r") + 1) + len(string), "lines"
+        )
         lines = string.splitlines(keepends=True) or [string]
         counts.append(len(lines))
         parts.extend(known.setdefault(line, len(known)) for line in lines)
@@ -137,7 +131,7 @@ def _lines(texts: PiecedTexts) -> PiecedTexts:
 
 def _cut(texts: PiecedTexts) -> PiecedTexts:
     """Cut lines around their line number, if many differ only in it."""
-    memory.take(CUT_BYTES * len(texts.strings) + sum(map(len, texts.strings)), "lines")
+    memory.take(memory.TEXT * len(texts.strings) + sum(map(len, texts.strings)), "lines")
     alike: dict[tuple[bytes, bytes], list[tuple[int, bytes]]] = {}
     for number, line in enumerate(texts.strings):
         if found := TRACE_LINE.fullmatch(line):
@@ -169,7 +163,7 @@ def _replaced(texts: PiecedTexts, strings: list[bytes], counts: Ints, parts: Int
         parts: their numbers, concatenated.
     """
     sizes = counts[texts.piece]
-    memory.take(PIECE_BYTES * int(sizes.sum()), "pieces of texts")
+    memory.take(8 * memory.NUMBER * int(sizes.sum()), "pieces of texts")
     part = parts[spread(firsts(counts)[texts.piece], sizes)]
     return PiecedTexts(strings, firsts(sizes)[texts.first], part)
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.base import memory
 from archive.base.errors import ImpossibleError, LimitError
+from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.hashed_names import hashed
 from archive.container.container import Container
 from archive.failures.code_records import RenamedLines
@@ -230,7 +232,8 @@ def test_code_that_pytorch_does_not_write_is_refused(text: str) -> None:
 @pytest.mark.parametrize("part", ["x,", "(),", "-x,", "a.b,", "f(),", "1,"])
 def test_code_is_not_parsed_where_that_may_cost_more_than_is_allowed(part: str) -> None:
     data = f"def f(x: Tensor) -> Tensor:\n  return [{part * 100_000}]\n".encode()
-    with pytest.raises(LimitError, match=r"code/__torch__\.py: memory is limited"):
+    refused = pytest.raises(LimitError, match=r"code/__torch__\.py: memory is limited")
+    with refused, memory.charged(DEFAULT_LIMITS.allowance(0)):
         parse_code("code/__torch__.py", data)
 
 

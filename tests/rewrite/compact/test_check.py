@@ -11,6 +11,7 @@ import pytest
 
 import archive
 from archive import ArchiveError
+from archive.base import memory
 from archive.base.errors import LimitError
 from archive.base.limits import Limits
 from archive.container.write import new_member
@@ -112,7 +113,7 @@ def test_long_texts_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_texts_out_of_all_proportion_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archive.rewrite.compact.check.TEXT_RATIO", 0)
-    with archive.open(made(), limits=Limits(compared_bytes=1)) as one:
+    with archive.open(made(), limits=Limits(compared_bytes=1)) as one, memory.charged(one.allowance):
         with pytest.raises(LimitError) as caught:
             same_facts(one, one)
         assert caught.value.resource == "compared_bytes"

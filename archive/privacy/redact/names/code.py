@@ -150,10 +150,6 @@ def parsed(text: str) -> ast.Module:
 
 TOKEN = re.compile(rb"\w+|[^\w\s.:=)\]}]|\n")
 """What may become a node of a syntax tree."""
-NODE_BYTES = 950
-"""Bytes of memory that it takes meanwhile: measured on the code that takes most."""
-USE_BYTES = 250
-"""Bytes of memory that a name's place takes."""
 ROOTS = ("__torch__", "torch", "ops", "CONSTANTS")
 """What names with dots begin with that no object has."""
 LISTS = ("__parameters__", "__buffers__", "__forward_hooks__", "__forward_pre_hooks__")
@@ -178,9 +174,9 @@ ALLOWED = STATEMENTS + EXPRESSIONS
 def parse_code(record: str, data: bytes) -> CodeNames:
     """The names in a record of code."""
     tokens = sum(1 for _ in TOKEN.finditer(data))
-    with memory.lent(NODE_BYTES * tokens, "names in code", record=record):
+    with memory.lent(2 * memory.ROW * tokens, "names in code", record=record):
         code = _Reader(record, data).read()
-    memory.take(USE_BYTES * len(code.uses), "names in code", record=record)
+    memory.take(memory.TEXT * len(code.uses), "names in code", record=record)
     return code
 
 

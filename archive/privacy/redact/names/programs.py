@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 OWN = re.compile(r"(?:torch|builtins|_operator|operator|math|executorch)\.")
 """Begins the names of classes and functions of PyTorch and Python."""
-TEXT_BYTES = 200
-"""Bytes of memory that a text of a program takes while its words are noted."""
 
 
 def note_programs(words: ModelNames, opened: Archive) -> list[str]:
@@ -69,7 +67,7 @@ def note_programs(words: ModelNames, opened: Archive) -> list[str]:
         while stack:  # all strings of the JSON, keys, too
             value = stack.pop()
             if isinstance(value, str):
-                memory.take(TEXT_BYTES + len(value), "words of programs", record=record)
+                memory.take(memory.TEXT + len(value), "words of programs", record=record)
                 words.spoken.update(WORDS.findall(value))
             elif isinstance(value, list):
                 stack += value
