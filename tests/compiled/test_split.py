@@ -211,7 +211,7 @@ def test_columns_that_lie_about_shared_objects_are_refused(
     small, aside = halves(path)
 
     def change(columns: Columns) -> None:
-        columns[column] = np.full_like(columns[column], value)  # type: ignore[index]
+        columns[column] = np.full_like(columns[column], value)
 
     aside.write_bytes(hostile(path, CompanionLayout.MAPPED, change))
     with pytest.raises(ArchiveError, match=message):

@@ -274,7 +274,7 @@ def test_lines_within_a_line_have_its_number() -> None:
 
 
 @given(
-    st.sampled_from(PRINTED) | st.one_of(st.from_regex(pattern, fullmatch=True) for pattern in PATTERNS),
+    st.sampled_from(PRINTED) | st.one_of([st.from_regex(pattern, fullmatch=True) for pattern in PATTERNS]),
     st.binary(max_size=9),
 )
 def test_a_mark_is_found_in_each_of_its_encodings(mark: bytes, around: bytes) -> None:
@@ -285,7 +285,7 @@ def test_each_mark_is_of_a_kind() -> None:
     assert {kind.mark for kind in KINDS} == {*MARKS}
 
 
-PATTERNS = {
+ACCEPTED = {
     begins: [cast("Any", begins).__self__.pattern]
     for begins in (kind.begins for kind in KINDS)
     if begins not in (named_line, refusal_in)
@@ -304,13 +304,13 @@ PATTERNS = {
 @given(st.data())
 def test_each_line_in_which_a_failure_begins_has_a_mark(data: st.DataObject) -> None:
     begins = data.draw(st.sampled_from([kind.begins for kind in KINDS]))
-    pattern = data.draw(st.sampled_from(PATTERNS[begins]))
+    pattern = data.draw(st.sampled_from(ACCEPTED[begins]))
     text = data.draw(st.from_regex(re.compile(pattern), fullmatch=True))
     assert not begins(text) or has_failure(text)
 
 
 def test_each_pattern_of_a_beginning_has_texts_that_begin_a_failure() -> None:
-    for begins, patterns in PATTERNS.items():
+    for begins, patterns in ACCEPTED.items():
         for pattern in patterns:
             texts = st.from_regex(re.compile(pattern), fullmatch=True)
             assert begins(find(texts, begins, settings=settings(phases=[Phase.generate])))

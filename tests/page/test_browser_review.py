@@ -9,8 +9,9 @@ import pytest
 
 from archive.page.report import report
 from archive.privacy.review import read_review, review
-from archive.privacy.review.listing import ReviewRow, ReviewTable
+from archive.privacy.review.listing import ReviewRow
 from archive.privacy.review.reviewed import ReviewFile, review_lines, with_accepted
+from archive.privacy.review.tables import ReviewTable
 from tests.page.browser import AXE, HEAD, data_of, in_browser, opened, written
 from tests.page.test_browser_access import NAME, RULES
 from tests.page.test_browser_looks import BESIDE, WIDTHS

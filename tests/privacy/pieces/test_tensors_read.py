@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archive.base import memory
 from archive.base.limits import Limits
 from archive.container.container import Container
 from archive.container.write import new_member
@@ -93,13 +94,13 @@ def test_the_proof_finds_what_stayed_in_a_tensor() -> None:
     assert PATH in found
 
 
-@pytest.mark.parametrize("memory", [1 << 12, 1 << 20, 1 << 30])
-def test_what_is_kept_takes_a_share_of_memory_and_of_the_tensor(memory: int) -> None:
-    with memory.charged(Limits(memory=memory).allowance(0)):
+@pytest.mark.parametrize("allowed", [1 << 12, 1 << 20, 1 << 30])
+def test_what_is_kept_takes_a_share_of_memory_and_of_the_tensor(allowed: int) -> None:
+    with memory.charged(Limits(memory=allowed).allowance(0)):
         tensors, texts = TensorsRead(), PATH * 1_000
         for tensor in (TENSOR, texts, b"\n".join([NUMBERS, *(PATH + b"%d" % at for at in range(300))])):
             before = memory.current().taken
             read(tensor, tensors)
             assert memory.current().taken - before <= len(tensor) // FEWEST_BYTES
-        assert memory.current().taken <= memory // SHARE
-        assert (memory.current().taken > 0) == (memory > 1 << 12)
+        assert memory.current().taken <= allowed // SHARE
+        assert (memory.current().taken > 0) == (allowed > 1 << 12)

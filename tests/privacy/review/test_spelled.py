@@ -45,7 +45,7 @@ def as_code(value: object) -> bytes:
 
 
 FORMS: dict[str, Callable[[object], bytes]] = {
-    f"protocol {protocol}": lambda value, protocol=protocol: saved(pickle.dumps({"weight": value}, protocol))  # type: ignore[misc]
+    f"protocol {protocol}": lambda value, protocol=protocol: saved(pickle.dumps({"weight": value}, protocol))
     for protocol in range(6)
 } | {
     "attribute": lambda value: saved(pickle.dumps(SimpleNamespace(weight=value))),
