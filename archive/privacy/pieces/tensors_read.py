@@ -33,10 +33,14 @@ class _Found(NamedTuple):
 
 
 class TensorsRead:
-    """What was found in tensors, where that is little."""
+    """What was found in tensors, where that is little.
+
+    What is kept is charged to the allowance that is current when this is made.
+    """
 
     def __init__(self) -> None:
-        self._left = memory.current().memory // SHARE
+        self._allowance = memory.current()
+        self._left = self._allowance.memory // SHARE
         self._found: dict[tuple[str, RecordKind], _Found] = {}
 
     def keep(self, piece: FilePiece) -> None:
@@ -47,7 +51,7 @@ class TensorsRead:
         steps = steps.astype(np.min_scalar_type(steps.max(initial=0)))
         size = piece.allowance.taken - piece.ascii_words.nbytes + steps.nbytes
         if size <= min(self._left, len(piece.data) // FEWEST_BYTES):
-            memory.take(size, "strings of tensors")
+            self._allowance.take(size, "strings of tensors")
             self._left -= size
             self._found[piece.record, piece.kind] = _Found(piece.data, piece.strings, steps)
 
@@ -57,5 +61,5 @@ class TensorsRead:
         if found is None or not same_bytes(found.data, piece.data):
             return False
         piece.strings, piece.ascii_words = found.strings, np.cumsum(found.steps, dtype=np.intp)
-        memory.take(piece.ascii_words.nbytes, "words of ASCII")
+        piece.allowance.take(piece.ascii_words.nbytes, "words of ASCII")
         return True

@@ -43,7 +43,7 @@ def opened(tensor: bytes) -> Iterator[Container]:
 
 def read(tensor: bytes, tensors: TensorsRead | None) -> FilePiece:
     """The piece that a tensor is, once its strings have been read."""
-    with opened(tensor) as container:
+    with memory.charged(Limits().allowance(len(tensor))), opened(tensor) as container:
         for piece in Walker(deep=True, tensors=tensors).zip(container):
             if piece.record == "data/0":
                 assert piece.strings.data
@@ -96,11 +96,12 @@ def test_the_proof_finds_what_stayed_in_a_tensor() -> None:
 
 @pytest.mark.parametrize("allowed", [1 << 12, 1 << 20, 1 << 30])
 def test_what_is_kept_takes_a_share_of_memory_and_of_the_tensor(allowed: int) -> None:
-    with memory.charged(Limits(memory=allowed).allowance(0)):
+    allowance = Limits(memory=allowed).allowance(0)
+    with memory.charged(allowance):
         tensors, texts = TensorsRead(), PATH * 1_000
-        for tensor in (TENSOR, texts, b"\n".join([NUMBERS, *(PATH + b"%d" % at for at in range(300))])):
-            before = memory.current().taken
-            read(tensor, tensors)
-            assert memory.current().taken - before <= len(tensor) // FEWEST_BYTES
-        assert memory.current().taken <= allowed // SHARE
-        assert (memory.current().taken > 0) == (allowed > 1 << 12)
+    for tensor in (TENSOR, texts, b"\n".join([NUMBERS, *(PATH + b"%d" % at for at in range(300))])):
+        before = allowance.taken
+        read(tensor, tensors)
+        assert allowance.taken - before <= len(tensor) // FEWEST_BYTES
+    assert allowance.taken <= allowed // SHARE
+    assert (allowance.taken > 0) == (allowed > 1 << 12)
