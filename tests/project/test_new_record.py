@@ -39,7 +39,7 @@ UNDERSTOOD = {
     def notes(self):
         from archive.formats.notes import notes_of
 
-        return notes_of(self.tree(["{RECORD}"]), self.allowance) if "{RECORD}" in self.records else {{}}
+        return notes_of(self.tree(["{RECORD}"])) if "{RECORD}" in self.records else {{}}
 
 """
     },
@@ -71,8 +71,8 @@ from archive.formats.schema.pickled import Int, Sequence, String, Tuple, parse
 SCHEMA = Sequence(Tuple(handle=Int(), text=String()))
 
 
-def notes_of(tree, allowance):
-    notes = parse(SCHEMA, tree, np.array([0]), allowance)
+def notes_of(tree):
+    notes = parse(SCHEMA, tree, np.array([0]))
     texts = [str(tree.strings[int(row)]) for row in notes.items["text"]]
     return dict(zip(notes.items["handle"].tolist(), texts, strict=True))
 '''

@@ -21,6 +21,7 @@ from collections import defaultdict
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.json_text import MAX_DEPTH, is_exact, read_json, words
 from archive.formats.exported.inputs import inputs_of
@@ -37,6 +38,7 @@ MAX_SCOPES = MAX_DEPTH // 8
 """Most graphs inside one another."""
 
 
+@memory.kept
 class Program:
     """An exported program. :meth:`of` makes it from its record.
 
@@ -73,6 +75,7 @@ class Program:
         self.is_pruned = is_pruned
         self.is_loaded = is_loaded
         self._make = make
+        self.allowance = memory.current()
 
     @classmethod
     def of(cls, name: str, tree: object, metadata: Sequence[Mapping[str, str]] | None = None) -> Self:

@@ -96,6 +96,7 @@ class MethodInstruction:
         return f"{one_line(self.label)} calls {backend}, which took some or all nodes of these debug handles"
 
 
+@memory.kept
 class InstructionNodes:
     """The instructions of an ETRecord, with their nodes.
 
@@ -104,7 +105,7 @@ class InstructionNodes:
     """
 
     def __init__(self, archive: Archive) -> None:
-        self.archive = archive
+        self.archive, self.allowance = archive, archive.allowance
         self._regions = Regions(archive)
         self._by_handle: dict[str, dict[int, list[ProgramNode]]] = {}
 
