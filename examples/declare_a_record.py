@@ -3,7 +3,6 @@
 The records are made up: a table of shops and how many work there, in three forms.
 """
 
-from archive.base import memory
 import json
 import pickle
 
@@ -11,6 +10,7 @@ import numpy as np
 from construct import Const, Int16ul, Int32ul, Struct
 
 from archive import ArchiveError, Limits
+from archive.base import memory
 from archive.formats.schema.binary import Layout
 from archive.formats.schema.json import JsonClass, ListOf, checked
 from archive.formats.schema.pickled import Int, Sequence, String, Tuple, build, parse
