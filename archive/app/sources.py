@@ -19,32 +19,27 @@ from archive.store.folder import is_store
 from archive.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, TypeAlias
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
-    from archive.reader.archive import Archive
     from archive.reader.facts import Facts
-    from archive.store.bucket import Bucket
-    from archive.store.client.server import Server
     from archive.store.folder import Waiting
+    from archive.store.stores import AnyStore, EntryT, OwnStore
 
-    AnyStore: TypeAlias = Store | Bucket | Server
 
-
-def models_of(store: AnyStore) -> Models:
+def models_of(store: AnyStore[EntryT]) -> Models:
     """The models in a store, here, in a bucket, or on a server."""
-    opened: Callable[[Any], Archive] = store.opened_of
     entries = store.entries()
     ids = Counter(entry.archive_id for entry in entries)
     kept: list[Model] = [
-        KeptModel(entry, partial(opened, entry), is_one_of_several=ids[entry.archive_id] > 1)
+        KeptModel(entry, partial(store.opened_of, entry), is_one_of_several=ids[entry.archive_id] > 1)
         for entry in entries
     ]
     unread: dict[str, str] = {}
     for key, why in store.unread.items():  # a failure may be of these, too; the index may know which
         entry = store.damaged.get(key)
         kept.append(
-            KeptModel(entry, partial(opened, entry))
+            KeptModel(entry, partial(store.opened_of, entry))
             if entry
             else Model(f"{store.file}: {key}", limits=DEFAULT_LIMITS)
         )
@@ -94,7 +89,9 @@ def _identity(model: Model) -> tuple[str, str]:
     return (model.entry.archive_id, model.entry.digest) if isinstance(model, KeptModel) else (model.file, "")
 
 
-def store_at(source: str | os.PathLike[str], *, limits: Limits, waiting: Waiting | None = None) -> AnyStore:
+def store_at(
+    source: str | os.PathLike[str], *, limits: Limits, waiting: Waiting | None = None
+) -> AnyStore[Any]:
     """A store by its folder, by the URL of its bucket, or by the address of its server.
 
     Args:
@@ -113,7 +110,7 @@ def own_store(
     create: bool = False,
     limits: Limits = DEFAULT_LIMITS,
     waiting: Waiting | None = None,
-) -> Store | Bucket:
+) -> OwnStore[Any]:
     """A store that is at hand itself, by its folder or the URL of its bucket."""
     if is_url(source):
         from archive.store.bucket import Bucket  # noqa: PLC0415 (files of fsspec, which others do without)

@@ -34,15 +34,12 @@ from archive.store.folder import MOST_SECONDS, Waiting
 from archive.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from archive import Limits
-    from archive.app.sources import AnyStore
     from archive.batches.inputs import InputFile
     from archive.batches.outcome import Reading
     from archive.cli.reading import FileReader
     from archive.store.entries import Addition, AnyEntry, CompanionEntry
-    from archive.store.kept import Given
+    from archive.store.stores import AnyStore
 
     _Result: TypeAlias = Addition[AnyEntry] | MadeCompanion | None
 
@@ -207,7 +204,7 @@ def _add(file: InputFile, *, adding: _Adding) -> Addition[AnyEntry] | None:
 
 
 @lru_cache(maxsize=1)
-def _opened(path: str, limits: Limits, wait: float) -> AnyStore:
+def _opened(path: str, limits: Limits, wait: float) -> AnyStore[Any]:
     """The store, opened once a process."""
     return store_at(path, limits=limits, waiting=Waiting(wait, printing.note))
 
@@ -285,8 +282,7 @@ def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json:
         raise click.UsageError("-o - writes the companion where --json writes facts: give a file")
     store = own_store(path, limits=limits)
     entry = store.one(word)
-    given_of: Callable[[Any], Given] = store.given_of
-    data, is_exact = given_of(entry)
+    data, is_exact = store.given_of(entry)
     if out != "-":
         with replacing(out, force=force) as file:
             file.write(data)

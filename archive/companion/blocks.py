@@ -39,11 +39,7 @@ BLOCK = Layout(
 def build_blocks(number: int, values: Ints, encoded: EncodedColumn, level: int) -> tuple[SectionLine, bytes]:
     """The section of a column in blocks: its line in the directory, and its bytes.
 
-    Args:
-        number: of the column.
-        values: the column (n).
-        encoded: the column, encoded; not by BACK, whose values refer to rows of other blocks.
-        level: of zstd.
+    The column is not encoded by BACK, whose values refer to rows of other blocks.
     """
     planes = np.frombuffer(encoded.data, np.uint8).reshape(encoded.width, len(values))
     starts = range(0, len(values), BLOCK_ROWS)

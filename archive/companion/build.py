@@ -23,13 +23,7 @@ COPIES = 8
 def build_companion(
     contents: Contents, layout: CompanionLayout = CompanionLayout.PACKED, level: int = DEFAULT_LEVEL
 ) -> bytes:
-    """A companion file.
-
-    Args:
-        contents: of the file.
-        layout: small, or fast to open.
-        level: of zstd, 1 to 22, for the packed layout; from 19 on it takes longer, and the file is smaller.
-    """
+    """A companion file."""
     if not 1 <= level <= HIGHEST:
         raise ArchiveError(expected=f"a level from 1 to {HIGHEST}", found=str(level))
     if layout is CompanionLayout.MAPPED:

@@ -84,7 +84,6 @@ def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Cod
     """Some bytes, compressed with the codec that makes them smallest.
 
     Args:
-        data: the bytes.
         level: of zstd. Up to 4 MiB, and from level 19 on, LZMA is tried, too.
         codec: the only codec to use; None tries all without a dictionary.
     """
@@ -229,9 +228,7 @@ def _unlzma(data: memoryview, size: int) -> bytes:
 def built_objects(behind: bytes | memoryview, level: int) -> list[tuple[SectionLine, bytes]]:
     """The section, if there is anything in it.
 
-    Args:
-        behind: its bytes. Up to 4 MiB LZMA is by far the best for DWARF, and as fast as zstd at its best.
-        level: of zstd for more: see :func:`~archive.companion.codecs.compressed`.
+    Up to 4 MiB LZMA is by far the best for DWARF, and as fast as zstd at its best.
     """
     if not behind:
         return []

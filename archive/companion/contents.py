@@ -54,7 +54,6 @@ class Contents:
     """The debug information of an archive, and what else a join needs.
 
     Attributes:
-        archive_id: of the archive, 16 bytes.
         form: the debug information. Among its columns are those of the tables ``member`` and ``raw`` and the
             facts in ``file``, which other normal forms lack.
         raw: the bytes of the records that PyTorch's rules cannot rebuild, concatenated.

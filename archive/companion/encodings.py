@@ -40,6 +40,7 @@ from construct import Int8ul, Struct, VarInt, ZigZag
 from archive.base.errors import ArchiveError
 from archive.formats.schema.varints import VariableLayout
 from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, SOLID, VALUE_WIDTH
+from archive.normalform.texts import roots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,11 +74,9 @@ class EncodedColumn(NamedTuple):
     """A column as bytes.
 
     Attributes:
-        transform: of the values.
         zigzag: whether residuals are zigzag coded.
         width: bytes of a residual; 0 with SAME.
         start: the value that the transform starts from.
-        data: the byte planes.
     """
 
     transform: Transform
@@ -106,9 +105,7 @@ def parse_coding(coding: int) -> tuple[int, bool, int]:
 def encodings(values: Ints, *, whole: bool = True) -> Iterator[EncodedColumn]:
     """A column in every transform that can hold it; if all values are equal, only in SAME.
 
-    Args:
-        values: the column (n, at least one).
-        whole: whether BACK is among them. Its values can only be read from the first row on.
+    Unless ``whole``, without BACK, whose values can only be read from the first row on.
     """
     if not is_varied(values):
         yield encoded_by(Transform.SAME, values)
@@ -200,14 +197,11 @@ def _values(transform: Transform, residuals: Ints, start: int) -> Ints:
 
 
 def _from_back(back: Ints, start: int) -> Ints:
-    """The values of BACK. Each row refers to where its value last stood; each round skips twice as far."""
+    """The values of BACK. Each row leads to the one where its value stood first."""
     rows = np.arange(len(back))
     if ((back < 0) | (back > rows)).any():
         raise ArchiveError(expected="references to rows before", found="others")
-    at = rows - back
-    while not np.array_equal(further := at[at], at):
-        at = further
-    values: Ints = start + (np.cumsum(back == 0)[at] - 1)
+    values: Ints = start + (np.cumsum(back == 0)[roots(rows - back)] - 1)
     return values
 
 
@@ -226,13 +220,7 @@ LINE = VariableLayout(
 
 
 class ColumnLine(NamedTuple):
-    """What a line says of a column.
-
-    Attributes:
-        name: of the column.
-        rows: number of values.
-        encoded: how they are encoded; when lines are parsed, without the bytes.
-    """
+    """A column's name and rows, and how it is encoded; when lines are parsed, without the bytes."""
 
     name: str
     rows: int

@@ -37,12 +37,7 @@ ORDERED_BYTES = 128
 
 
 def rule_of(handles: Ints, places: Ints) -> Ints:
-    """What defines the order of a call-stack map: a rule (1), or the order itself if no rule gives it.
-
-    Args:
-        handles: ascending (n).
-        places: the handle in each row of the map (n).
-    """
+    """A rule that gives the order of a call-stack map (1), or the order: the handle in each row (n)."""
     if len(handles) > 1:
         for rule in (REVERSED, GROWN):
             if np.array_equal(_by_rule(rule, handles), places):

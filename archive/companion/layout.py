@@ -96,15 +96,7 @@ SectionLine: TypeAlias = Row
 
 
 class Directory(NamedTuple):
-    """Header and directory, parsed.
-
-    Attributes:
-        layout: how columns are stored.
-        archive_id: of the archive whose debug information this is.
-        version: of the format.
-        sections: by their numbers.
-        places: where each one's bytes begin and end, by their numbers.
-    """
+    """Header and directory, parsed; sections, and where their bytes begin and end, by their numbers."""
 
     layout: CompanionLayout
     archive_id: bytes

@@ -101,24 +101,14 @@ def inside(row: int, rows: int) -> int:
 
 
 class TextLines(NamedTuple):
-    """The lines of a text.
-
-    Attributes:
-        strings: the lines, by number.
-        joined: the text; None if it is long.
-    """
+    """The lines of a text, and the text itself unless it is long."""
 
     strings: list[int]
     joined: bytes | None
 
 
 class CompanionLookup:
-    """A companion's handles, tags and their sources, each looked up separately.
-
-    Args:
-        columns: by name.
-        strings: what columns of names refer to.
-    """
+    """A companion's handles, tags and their sources, each looked up separately."""
 
     def __init__(self, columns: Mapping[str, ColumnReader], strings: Strings) -> None:
         self._columns = columns
@@ -288,11 +278,7 @@ K = TypeVar("K", int, tuple[int, int])
 
 
 class CodePlaces:
-    """The places of a companion's source ranges in generated code.
-
-    Args:
-        lookup: of the companion; its columns are not modelled.
-    """
+    """The places of a companion's source ranges in generated code; its columns are not modelled."""
 
     def __init__(self, lookup: CompanionLookup) -> None:
         self._lookup = lookup
@@ -311,13 +297,7 @@ class CodePlaces:
         return self._of(name, position, lambda row: self._lookup.at("row.offset", row))
 
     def of_line(self, name: str, line: int, column: int) -> SourceRange | None:
-        """The source of a place in the generated code that a record is for; None where none is known.
-
-        Args:
-            name: of the record of source ranges; if there is no such record, nothing is known.
-            line: from 1.
-            column: in bytes, from 0.
-        """
+        """The source of a place in code, if known: a line, from 1, and a column in bytes, from 0."""
         at = self._lookup.at
         return self._of(name, (line - 1, column), lambda row: (at("row.line", row), at("row.column", row)))
 

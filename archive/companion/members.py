@@ -51,14 +51,7 @@ ORIGIN_BY_NAME = {
 
 
 class MemberKind(NamedTuple):
-    """A value of ``member.kind``.
-
-    Attributes:
-        origin: where a join takes the record from.
-        deflated: whether the archive has the record deflated.
-        no_crc: whether the zip's directory has 0 instead of the record's crc, which PyTorch reads as "not
-            computed".
-    """
+    """A value of ``member.kind``; with ``no_crc``, the zip's directory has 0 for the crc: not computed."""
 
     origin: Origin
     deflated: bool
@@ -66,11 +59,7 @@ class MemberKind(NamedTuple):
 
     @classmethod
     def of(cls, value: int) -> MemberKind:
-        """The kind that a value of the column stands for.
-
-        Raises:
-            ValueError: it stands for none.
-        """
+        """The kind that a value of the column stands for."""
         origin = value % _DEFLATED + value // _LATER * _DEFLATED
         return cls(Origin(origin), bool(value & _DEFLATED), bool(value & _NO_CRC))
 

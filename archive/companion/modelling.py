@@ -58,13 +58,7 @@ MODELLED |= {number for _, number in COUNTED} | {"handle.place"}
 
 
 def modelled(columns: Columns, templates: Templates, lengths: Ints) -> Columns:
-    """The columns as packed companions store them.
-
-    Args:
-        columns: by name.
-        templates: the strings.
-        lengths: of the strings, in bytes.
-    """
+    """The columns as packed companions store them."""
     stored = dict(columns)
     if "record.rows" in columns:
         is_first = _first_rows(columns)

@@ -100,12 +100,7 @@ STRING_COLUMNS: tuple[str, ...] = ("string.template", "template.length", "number
 
 
 def build_packed(contents: Contents, level: int) -> bytes:
-    """A packed companion.
-
-    Args:
-        contents: of the file.
-        level: of zstd; from 19 on, whatever the size, LZMA is tried, too.
-    """
+    """A packed companion; from level 19 on, LZMA is tried whatever the size."""
     columns, texts = stored(contents)
     what = "columns that are encoded"
     encoded = chosen(columns)
@@ -176,13 +171,7 @@ def solid_body(columns: Columns, encoded: dict[str, EncodedColumn]) -> bytes:
 
 
 class _PlacedLine(NamedTuple):
-    """A line of the solid section.
-
-    Attributes:
-        rows: number of values.
-        begin: where the column's bytes begin in the section.
-        encoded: how the column is encoded, without its bytes.
-    """
+    """A line of the solid section, and where its column's bytes begin there."""
 
     rows: int
     begin: int

@@ -47,12 +47,6 @@ def unified(old: str, new: str, old_first: int = 1, new_first: int = 1) -> Unifi
 
     >>> unified("a\nb", "a\nc").lines
     ('@@ -1,2 +1,2 @@', ' a', '-b', '+c')
-
-    Args:
-        old: the old text.
-        new: the new text.
-        old_first: the number of the old text's first line.
-        new_first: the same of the new one's.
     """
     was, now = old.split("\n"), new.split("\n")
     blocks = differing(was, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -189,4 +190,4 @@ class Diff:
     def without(self, ignored: Collection[Level]) -> Diff:
         """The same without the differences of some levels."""
         others = tuple(change for change in self.changes if change.level not in ignored)
-        return Diff(self.old, self.new, self.old_kind, self.new_kind, others, self.unchecked, self.identical)
+        return replace(self, changes=others)

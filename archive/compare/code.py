@@ -82,9 +82,6 @@ class Unit:
         name: qualified; the beginning of a record, before all of them, has the record's.
         what: ``class``, ``method``, ``function``; ``code`` before all of them.
         text: its lines; the constants of a class are sorted.
-        record: the record that it is in.
-        start: its first byte there.
-        end: the byte after its last.
     """
 
     name: str
@@ -182,11 +179,7 @@ class UnitSources:
 
 
 def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]:
-    """What differs in the code of two archives and in its source.
-
-    Args:
-        names: pairs their classes; units that it does not know are paired here.
-    """
+    """What differs in the code of two archives and in its source; units without a pair are paired here."""
     was, now = units(old), units(new)
     names.pair_rest(*([name for name, unit in each.items() if unit.what != "method"] for each in (was, now)))
     current = {names.old_name(name): unit for name, unit in now.items()}

@@ -105,7 +105,6 @@ class _ArchiveComparison:
     """One comparison.
 
     Attributes:
-        unchecked: what was not compared.
         understood: names of the records of each that something compares by what they say.
     """
 

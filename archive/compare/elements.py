@@ -59,11 +59,8 @@ class Float8:
     """A float of 8 bits: :attr:`bits` of fraction after an exponent, which counts from :attr:`bias`.
 
     Attributes:
-        bits: of the fraction.
-        bias: of the exponent.
         nan: the codes for NaN.
         inf: the code of infinity; None where there is none.
-        signed: whether the first bit is a sign.
     """
 
     bits: int
@@ -113,7 +110,6 @@ def into(dtype: str, stored: np.ndarray, out: np.ndarray) -> np.ndarray:
 
     Args:
         dtype: one that has a :func:`computed_type`.
-        stored: the bytes of elements.
         out: as many numbers of that type; they are written where no view is given.
 
     Returns:
@@ -139,12 +135,7 @@ def into(dtype: str, stored: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def exact(dtype: str, stored: np.ndarray) -> np.ndarray:
-    """The numbers of some elements as float64 or complex128, NaN and infinities among them.
-
-    Args:
-        dtype: any that is not one of integers.
-        stored: the bytes of the elements.
-    """
+    """The numbers of some elements as float64 or complex128, NaN and infinities among them; no integers."""
     if dtype in COMPLEX:
         return stored.view(COMPLEX[dtype]).astype(np.float64).view(np.complex128)
     if dtype in FLOATS:

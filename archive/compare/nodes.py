@@ -57,10 +57,7 @@ class PairedNodes:
     def in_old_terms(self, value: Any, path: Path = (), holder: str = "") -> Any:  # noqa: ANN401 (JSON)
         """JSON of the new program with the old names of values, without what is compared on its own.
 
-        Args:
-            value: the JSON.
-            path: of the graph that it belongs to.
-            holder: the node that it belongs to; "" for none.
+        ``path`` is that of its graph, ``holder`` the node that it belongs to.
         """
         if isinstance(value, list):
             return [self.in_old_terms(part, path, holder) for part in value]

@@ -47,11 +47,7 @@ _THREAD = local()
 
 @dataclass(slots=True)
 class Difference:
-    """How much elements differ so far: see :class:`~archive.compare.changes.TensorChange`.
-
-    Attributes:
-        changed: elements, or blocks of them.
-    """
+    """How much elements differ so far: see :class:`~archive.compare.changes.TensorChange`."""
 
     changed: int = 0
     bits: int = 0
@@ -69,7 +65,6 @@ def difference(dtype: str, stretches: Iterable[Pair]) -> Difference:
     """How much elements differ.
 
     Args:
-        dtype: of the elements; its width, or that of its blocks, is known.
         stretches: bytes of elements, those of the old tensor and as many of the new one; of blocks a single
             stretch, as :func:`~archive.formats.tensors.elements.elements` gives them.
     """

@@ -54,8 +54,6 @@ class Pairing:
     """The names of the new archive's classes and functions in terms of the old one's.
 
     Args:
-        old: names of the old archive's classes.
-        new: names of the new archive's classes.
         tensors: the new archive's names of tensors by the old one's; constants of code among them.
     """
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
     ValueAt = tuple[tuple[Scope, ...], str]
-    Told = tuple[NodeSite, Mapping[str, Any]]
+    NodeAndJson = tuple[NodeSite, Mapping[str, Any]]
 
 
 # --- who takes new values
@@ -49,12 +49,10 @@ class Takers:
         self._gone = _by_value(nodes.gone, PairedNodes())
         self._takers = defaultdict[int, list[str]](list)
 
-    def explains(self, old: Told, new: Told) -> bool:
+    def explains(self, old: NodeAndJson, new: NodeAndJson) -> bool:
         """Whether two nodes differ only in who takes what; then the rows of nodes between them say it.
 
-        Args:
-            old: a node of the old program, and its JSON.
-            new: the one of the new program, and its JSON in old terms.
+        The new node's JSON is in old terms.
         """
         (old_site, was), (new_site, now) = old, new
         given = [named_values(each.get("inputs", [])) for each in (was, now)]
@@ -396,11 +394,7 @@ OF_TENSORS = ("dtype", "sizes", "strides", "storage_offset", "requires_grad", "d
 
 
 def table_changes(old: Archive, new: Archive, record: str, tensors: Mapping[str, str]) -> Iterator[Change]:
-    """What two tables of tensors say besides the tensors.
-
-    Args:
-        tensors: the new archive's names of tensors by the old one's.
-    """
+    """What two tables of tensors say besides the tensors."""
     program = TABLE.fullmatch(record)
     part = "" if program is None or program[2] == ONLY_PROGRAM else f"{program[2]}:"
     names = {now: was for was, now in tensors.items()}

@@ -16,7 +16,7 @@ from archive.compare.equality import equal, same_bytes
 from archive.compare.sameness import Level, level_of, version_of_operators
 from archive.compare.sourceless import COPIES, sourceless, weights_in, without_weights
 from archive.compare.sourceless import KINDS as SOURCE_KINDS
-from archive.compare.tensors import tells_tensors_of
+from archive.compare.tensors import names_tensors_of
 from archive.formats.record_kinds import RecordKind
 from archive.reader.recognition.kinds import kind_in
 
@@ -94,7 +94,7 @@ def _rows(archives: tuple[Archive, Archive], old: ReadableRecord, new: ReadableR
         return
     memory.take(COPIES * (old.size + new.size), "compiled models")
     weights = [weights_in(record.view(), kind) for record in (old, new)]
-    if not equal(*weights) and not all(tells_tensors_of(archive, new.name) for archive in archives):
+    if not equal(*weights) and not all(names_tensors_of(archive, new.name) for archive in archives):
         was, now = (f"{len(data):,} bytes" for data in weights)
         yield changed(
             level, "weights", new.name, was, f"{now}; which tensors is not known" if was == now else now
@@ -160,12 +160,7 @@ def rewritten(
     understood: tuple[Collection[str], Collection[str]],
     changes: Collection[Change],
 ) -> Iterator[Change]:
-    """Understood records whose bytes differ, though what they say is the same.
-
-    Args:
-        understood: as for :func:`record_changes`.
-        changes: the rows about what they say.
-    """
+    """Understood records whose bytes differ, though what they say is the same."""
     names, things = {change.name for change in changes}, {change.what for change in changes}
     for name in old.records:
         if name not in understood[0] or name not in understood[1] or name not in new.records or name in names:

@@ -132,12 +132,7 @@ def properties_of(tensor: Tensor) -> TensorProperties:
 
 
 class AliasedTensor(NamedTuple):
-    """A tensor that has elements in common with others.
-
-    Attributes:
-        offset: how many elements after the first of the others it begins.
-        strides: those that matter: see :class:`TensorProperties`.
-    """
+    """A tensor that shares elements with others, and its offset from the first of them, in elements."""
 
     name: str
     offset: int
@@ -148,10 +143,6 @@ def aliases(tensors: Mapping[str, Tensor], names: Sequence[str]) -> Iterator[lis
     """The groups of a storage's tensors whose elements overlap, in each the names sorted.
 
     What is written into one of them changes the others. Others may share the storage, and no element.
-
-    Args:
-        tensors: by name.
-        names: of the tensors in one storage.
     """
     groups: list[list[str]] = []
     end = -1

@@ -18,12 +18,7 @@ COPIES = 3
 
 
 def sourceless(data: memoryview, kind: RecordKind) -> bytes:
-    """What is left of a file.
-
-    Args:
-        data: the file.
-        kind: of its record; others than :data:`KINDS` stay as they are.
-    """
+    """What is left of a file; those of other kinds than :data:`KINDS` stay as they are."""
     from archive.formats.compiled.code import without_comments  # noqa: PLC0415 (few archives have some)
     from archive.formats.elf.cutting import cut  # noqa: PLC0415 (the same)
     from archive.formats.elf.parse import is_elf, parse_object  # noqa: PLC0415 (the same)

@@ -50,11 +50,7 @@ MOST_CHARACTERS = 60
 class TensorFileComparison:
     """The comparison of two files of which one at least is of ``PLAIN_KINDS``.
 
-    Args:
-        pairs: the new file's names of the tensors that both have, by the old one's.
-
-    Attributes:
-        unchecked: what was not compared.
+    ``pairs`` are the new file's names of the tensors that both have, by the old one's.
     """
 
     def __init__(self, old: Archive, new: Archive, pairs: Mapping[str, str]) -> None:

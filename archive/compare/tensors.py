@@ -12,7 +12,7 @@ while one is in use.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -50,14 +50,7 @@ BATCH = 4 * SHARE
 
 
 class Storages:
-    """The comparison of the storages of two archives.
-
-    Args:
-        old: the old archive's tensors.
-        new: the new one's.
-        pairs: names of records, the old archive's and the new one's, in the order of their use.
-        may_read: asks whether this many bytes may be read.
-    """
+    """The comparison of the storages of two archives; ``pairs`` of their records are in the order of use."""
 
     def __init__(
         self, old: Tensors, new: Tensors, pairs: Iterable[Names], may_read: Callable[[int], bool]
@@ -197,11 +190,7 @@ class TensorComparison:
                 status=Status.CHANGED,
                 count=-(-old.count // block),
                 block=block,
-                changed=outcome.changed,
-                bits=outcome.bits,
-                unordered=outcome.unordered,
-                max_abs=outcome.max_abs,
-                max_rel=outcome.max_rel,
+                **asdict(outcome),
             )
         )
 
@@ -318,11 +307,7 @@ def _have_elements(old: Tensor, new: Tensor) -> bool:
 
 
 def _properties(old: Tensor, new: Tensor, *, plain: bool) -> Iterator[tuple[str, object, object]]:
-    """What differs in two tensors besides elements: a word, and both values.
-
-    Args:
-        plain: leave out strides and gradients.
-    """
+    """What differs in two tensors besides elements: a word, and both values."""
     was, now = properties_of(old), properties_of(new)
     if (was.dtype, was.shape) != (now.dtype, now.shape):
         yield "", kind_of(old), kind_of(new)
@@ -388,7 +373,7 @@ def _together(
 # --- compiled models
 
 
-def tells_tensors_of(archive: Archive, record: str) -> bool:
+def names_tensors_of(archive: Archive, record: str) -> bool:
     """Whether an archive has tensors that lie in a file of a compiled model."""
     return any(_file_of(storage) == record for storage in archive.tensors.storages)
 
@@ -396,7 +381,7 @@ def tells_tensors_of(archive: Archive, record: str) -> bool:
 def without_names(archive: Archive, other: Archive) -> set[str]:
     """The tensors of compiled models that another archive has, too, but not their names."""
     files = {file for file in map(_file_of, archive.tensors.storages) if file in other.records}
-    nameless = {file for file in files if not tells_tensors_of(other, file)}
+    nameless = {file for file in files if not names_tensors_of(other, file)}
     return {name for name, tensor in archive.tensors.items() if _file_of(tensor.record) in nameless}
 
 

@@ -20,7 +20,7 @@ from archive.pickles.ops import float_bytes
 from archive.pickles.values import HOLDERS, Global, Inert, bytes_of, set_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     Path = tuple[Any, object] | None
 
@@ -60,66 +60,89 @@ class Values:
         self._ordered = ordered
         self._in_blobs = in_blobs
         self._seen: tuple[dict[int, int], dict[int, int]] = {}, {}
+        self._waiting: list[tuple[Path, object, object]] = []
 
     def changes(self, old: object, new: object, root: str = "") -> Iterator[Change]:
-        """The parts that differ.
-
-        Args:
-            root: what the names of parts begin with.
-        """
-        top: Path = (None, root) if root else None
-        stack: list[tuple[Path, object, object]] = [(top, old, new)]
-        while stack:
-            path, *both = stack.pop()
+        """The parts that differ, their names after a root."""
+        self._waiting.append(((None, root) if root else None, old, new))
+        while self._waiting:
+            path, *both = self._waiting.pop()
             was, now = map(bytes_of, both) if bytes in map(type, both) else both
-            if was is NOTHING or now is NOTHING:
-                if tensor_of(now if was is NOTHING else was) is None:
-                    status = Status.ADDED if was is NOTHING else Status.GONE
-                    before, after = ("" if value is NOTHING else summary(value) for value in (was, now))
-                    yield replace(self._row(path, before, after), status=status)
-            elif (old_tensor := tensor_of(was)) and (new_tensor := tensor_of(now)):
-                if old_tensor.device != new_tensor.device:
-                    row = self._row(path, f"on {old_tensor.device}", f"on {new_tensor.device}")
-                    yield replace(row, level=Level.LAYOUT)
-                stack += _pairs(path, tensor_parts(was), tensor_parts(now))
-            elif type(was) is not type(now):
-                yield self._row(path, summary(was), summary(now))
-            elif not isinstance(was, HOLDERS):
-                if not self._are_equal(was, now):
-                    yield self._of_plain(path, was, now)
-            elif isinstance(was, SHARED) and self._is_known(was, now):
-                if self._seen[0].get(id(was)) != id(now) or self._seen[1].get(id(now)) != id(was):
-                    yield self._row(path, "held at other places, too", "held at others")
-            else:
-                if isinstance(was, Inert) and isinstance(now, Inert):
-                    classes = _class(was), _class(now)
-                    if not self._are_equal(*classes):
-                        old_class, new_class = map(shown_name, classes)
-                        yield self._row(path, f"an object of {old_class}", f"of {new_class}")
-                parts, others = _parts(was), _parts(now)
-                is_ordered = self._ordered and (isinstance(was, dict) or bool(getattr(was, "pairs", ())))
-                if is_ordered and parts.keys() == others.keys() and list(parts) != list(others):
-                    yield self._row(path, "keys in one order", "keys in another")
-                for key, twin in _twins(parts, others):
-                    others = {key if other == twin else other: part for other, part in others.items()}
-                    was_type, now_type = (type(one).__name__ for one in (key, twin))
-                    yield self._row((path, key), f"a key of {was_type}", f"of {now_type}")
-                stack += _pairs(path, parts, others)
+            yield from self._comparison(was, now)(path, was, now)
 
-    def _of_plain(self, path: Path, was: object, now: object) -> Change:
-        """Two values that differ; in the program of a lowered module perhaps only in debug handles."""
+    def _comparison(self, was: object, now: object) -> Callable[[Path, Any, Any], Iterator[Change]]:
+        """What compares two values; it appends their parts to those that wait."""
+        if was is NOTHING or now is NOTHING:
+            return self._of_one
+        if tensor_of(was) and tensor_of(now):
+            return self._of_tensors
+        if type(was) is not type(now):
+            return self._of_types
+        if not isinstance(was, HOLDERS):
+            return self._of_plain
+        if isinstance(was, SHARED) and self._is_known(was, now):
+            return self._of_places
+        return self._of_parts
+
+    def _of_one(self, path: Path, was: object, now: object) -> Iterator[Change]:
+        """A value that only one archive has; tensors are compared by name."""
+        if tensor_of(now if was is NOTHING else was) is not None:
+            return
+        status = Status.ADDED if was is NOTHING else Status.GONE
+        old, new = ("" if value is NOTHING else summary(value) for value in (was, now))
+        yield replace(self._row(path, old, new), status=status)
+
+    def _of_tensors(self, path: Path, was: object, now: object) -> Iterator[Change]:
+        old, new = (getattr(tensor_of(value), "device", "") for value in (was, now))
+        if old != new:
+            yield replace(self._row(path, f"on {old}", f"on {new}"), level=Level.LAYOUT)
+        self._wait(path, tensor_parts(was), tensor_parts(now))
+
+    def _of_types(self, path: Path, was: object, now: object) -> Iterator[Change]:
+        yield self._row(path, summary(was), summary(now))
+
+    def _of_places(self, path: Path, was: object, now: object) -> Iterator[Change]:
+        """Two values of which one was reached before."""
+        if self._seen[0].get(id(was)) != id(now) or self._seen[1].get(id(now)) != id(was):
+            yield self._row(path, "held at other places, too", "held at others")
+
+    def _of_parts(self, path: Path, was: object, now: object) -> Iterator[Change]:
+        if isinstance(was, Inert) and isinstance(now, Inert):
+            classes = _class(was), _class(now)
+            if not self._are_equal(*classes):
+                old, new = map(shown_name, classes)
+                yield self._row(path, f"an object of {old}", f"of {new}")
+        parts, others = _parts(was), _parts(now)
+        is_ordered = self._ordered and (isinstance(was, dict) or bool(getattr(was, "pairs", ())))
+        if is_ordered and parts.keys() == others.keys() and list(parts) != list(others):
+            yield self._row(path, "keys in one order", "keys in another")
+        twins = _twins(parts, others)
+        for twin, key in twins.items():
+            yield self._row((path, key), f"a key of {type(key).__name__}", f"of {type(twin).__name__}")
+        self._wait(path, parts, {twins.get(key, key): part for key, part in others.items()})
+
+    def _wait(self, path: Path, parts: Mapping[Any, object], others: Mapping[Any, object]) -> None:
+        """Compare the parts of two values next, in their order."""
+        keys = [*parts, *(key for key in others if key not in parts)]
+        self._waiting += [
+            ((path, key), parts.get(key, NOTHING), others.get(key, NOTHING)) for key in reversed(keys)
+        ]
+
+    def _of_plain(self, path: Path, was: object, now: object) -> Iterator[Change]:
+        """Values without parts; in the program of a lowered module perhaps only debug handles differ."""
+        if self._are_equal(was, now):
+            return
         if not isinstance(was, str) or not isinstance(now, str):
-            return self._row(path, summary(was), summary(now))
-        if self._in_blobs and without_handles(was) == without_handles(now):
+            yield self._row(path, summary(was), summary(now))
+        elif self._in_blobs and without_handles(was) == without_handles(now):
             handles = (handles_in(text)[:MOST_HANDLES] for text in (was, now))
             old, new = (", ".join(map(str, some)) for some in handles)
-            return replace(self._row(path, f"{old} …", f"{new} …"), level=Level.IDS, what="debug handles in")
-        # of long texts the part that differs
-        longest, least = max(len(was), len(now)), min(len(was), len(now))
-        same = next((at for at in range(least) if was[at] != now[at]), least)
-        start = max(0, same - SHOWN // 3) if longest > SHOWN else 0
-        place = f"from character {start:,}: " if start else ""
-        return self._row(path, place + summary(was[start:]), summary(now[start:]))
+            row = self._row(path, f"{old} …", f"{new} …")
+            yield replace(row, level=Level.IDS, what="debug handles in")
+        else:
+            start = _first_shown(was, now)
+            place = f"from character {start:,}: " if start else ""
+            yield self._row(path, place + summary(was[start:]), summary(now[start:]))
 
     def _is_known(self, was: object, now: object) -> bool:
         """Whether one of two values was reached before; both are known from now on."""
@@ -174,19 +197,20 @@ def _parts_of_object(value: Inert) -> dict[Any, object]:
     return parts
 
 
-def _pairs(
-    path: Path, parts: Mapping[Any, object], others: Mapping[Any, object]
-) -> list[tuple[Path, object, object]]:
-    """The parts of two values by their paths, the last one first."""
-    keys = [*parts, *(key for key in others if key not in parts)]
-    return [((path, key), parts.get(key, NOTHING), others.get(key, NOTHING)) for key in reversed(keys)]
-
-
-def _twins(parts: Mapping[Any, object], others: Mapping[Any, object]) -> list[tuple[object, object]]:
-    """Keys that only one value has, each with one of the same name that only the other has: 1 and "1"."""
+def _twins(parts: Mapping[Any, object], others: Mapping[Any, object]) -> dict[object, object]:
+    """Keys that only the second value has, each with its namesake that only the first has: 1 and "1"."""
     names = {str(key): key for key in others if key not in parts and isinstance(key, str | int)}
     only = (key for key in parts if names and key not in others and isinstance(key, str | int))
-    return [(key, names[str(key)]) for key in only if str(key) in names]
+    return {names[str(key)]: key for key in only if str(key) in names}
+
+
+def _first_shown(was: str, now: str) -> int:
+    """Where a row begins to show two texts that differ: of long ones, a little before the difference."""
+    if max(len(was), len(now)) <= SHOWN:
+        return 0
+    least = min(len(was), len(now))
+    same = next((at for at in range(least) if was[at] != now[at]), least)
+    return max(0, same - SHOWN // 3)
 
 
 def _key(element: object, at: int) -> object:

@@ -52,10 +52,7 @@ MODE_BITS = 0o7777
 class Draft:
     """A file to write and read, beside its target, which it becomes or leaves untouched.
 
-    Attributes:
-        file: the file.
-        path: the target as given, for messages.
-        target: the path that the file may take: what ``path`` leads to if it is a symbolic link.
+    If ``path`` is a symbolic link, the target is what it leads to.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -90,11 +87,7 @@ class Draft:
                 self.file.close()
 
     def take(self) -> None:
-        """Become the target, if none exists.
-
-        Raises:
-            FileExistsError: it exists.
-        """
+        """Become the target, if none exists."""
         with named(self.path):
             if self._name is None:
                 _link(self.file.fileno(), self.target)
@@ -235,11 +228,7 @@ def _link(handle: int, name: Path) -> None:
 
 
 def _renamed(name: Path, free: Path) -> bool:
-    """Whether a file could be renamed in one step; False if the system would replace what has the new name.
-
-    Raises:
-        FileExistsError: a file has the new name.
-    """
+    """Whether a file was renamed in one step; False if the system would replace what has the new name."""
     import ctypes  # noqa: PLC0415 (only file systems without links need it)
 
     try:
@@ -263,8 +252,7 @@ def clear_dead(folder: Path) -> None:
 def remove_dead(folder: Path | int) -> int:
     """Remove the drafts that killed processes left in a folder, and count them.
 
-    Args:
-        folder: its path; or an open descriptor of it, which no link can redirect.
+    The folder is a path, or an open descriptor, which no link can redirect.
     """
     removed = 0
     handle = folder if isinstance(folder, int) else None
@@ -309,13 +297,8 @@ def put(data: bytes, path: Path, handle: int | None, mode: int | None = None) ->
     Its draft has a name; if the process is killed, it stays until :func:`remove_dead`.
 
     Args:
-        data: its content.
-        path: the file.
         handle: the descriptor of its folder, which no link can redirect, or None.
         mode: its permissions; by default those of any new file.
-
-    Returns:
-        Its state.
     """
     draft, name = (
         str(place) if handle is None else place.name  # within the folder

@@ -91,7 +91,6 @@ class Globs:
     """Globs that are matched at once.
 
     Args:
-        globs: each in its parts.
         as_shell: as in a shell, ``*`` and ``**`` match no name that begins with a dot, and links to folders
             are followed up to the first ``**``. Otherwise they match all names, and no link is followed.
     """
@@ -116,13 +115,7 @@ class Globs:
         """The files and folders below a folder that globs fit, each with the numbers of these globs.
 
         A folder that may not be listed has none. A link to a folder is not found where it isn't followed,
-        because it may lead in circles.
-
-        Args:
-            top: the folder; found itself by a ``**``.
-
-        Yields:
-            Paths that begin with ``top``, folder by folder.
+        because it may lead in circles. ``top`` itself is found by a ``**``.
         """
         numbers = _numbers(self._begin)
         if numbers and os.path.isdir(top):  # noqa: PTH112 (as given, "" too)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 EXTRA = "files by URL need fsspec: `pip install 'debug-archive[fleet]'`"
-UNTOLD = (LookupError, AttributeError, TypeError, NotImplementedError)
+UNEXPECTED = (LookupError, AttributeError, TypeError, NotImplementedError)
 """What file systems raise for URLs that they did not expect; their messages are for programmers."""
 NO_PLACES = {"data"}
 """Schemes of URLs that contain bytes rather than name a place."""
@@ -54,13 +54,7 @@ CERTAIN_FACTS = {"ETag", "etag", "Content-MD5", "Digest", "generation", "md5Hash
 
 
 class Version(NamedTuple):
-    """A version of a remote file.
-
-    Attributes:
-        file_system: a number for it and its options.
-        path: the file's path in it.
-        facts: those that identify a version.
-    """
+    """A version of a remote file; ``file_system`` is a number for the file system and its options."""
 
     file_system: int
     path: str
@@ -73,17 +67,7 @@ class Version(NamedTuple):
 
 
 class Location:
-    """A place on one of fsspec's file systems.
-
-    Args:
-        source: a URL, or a file that fsspec opened.
-
-    Attributes:
-        name: its URL for messages.
-        fs: the file system.
-        path: the path in it.
-        schemes: the schemes of the file system.
-    """
+    """A place on one of fsspec's file systems."""
 
     def __init__(self, source: Any) -> None:  # noqa: ANN401 (an fsspec file has no type)
         if is_url(source):
@@ -96,19 +80,7 @@ class Location:
         self.schemes = {protocol} if isinstance(protocol, str) else set(protocol)
 
     def ask(self, method: str, *arguments: object, moved: int = 0, **named: object) -> Any:  # noqa: ANN401 (of fsspec)
-        """The result of a method of the file system, within the time that a request may take.
-
-        Args:
-            method: its name.
-            arguments: its own.
-            moved: most bytes that are sent or received.
-            named: its own, by name.
-
-        Raises:
-            SilentError: it takes too long.
-            LateError: the deadline of the work has passed.
-            Exception: whatever the file system raises.
-        """
+        """The result of a method of the file system, in the time for a request that moves this many bytes."""
         if not self.fs.async_impl:
             return getattr(self.fs, method)(*arguments, **named)
         return Patience(self.fs, moved).run(getattr(self.fs, f"_{method}"), *arguments, **named)
@@ -135,14 +107,7 @@ class Location:
         return facts
 
     def files(self, depth: int | None = None) -> dict[str, dict[str, Any]]:
-        """The files below this folder, by their paths, with what the file system says of them.
-
-        Args:
-            depth: most folders inside one another.
-
-        Raises:
-            SilentError: they are not listed in time.
-        """
+        """The files up to ``depth`` folders deep, by their paths, with what the file system says of them."""
         self.fs.invalidate_cache()
         files: dict[str, dict[str, Any]]
         if self.is_s3:
@@ -192,7 +157,7 @@ class Location:
 
 def _without_secrets(error: Exception, path: str, name: str, doing: str) -> OSError:
     """An error of a file system, in one line that names the URL."""
-    if isinstance(error, UNTOLD):
+    if isinstance(error, UNEXPECTED):
         cause = "fsspec knows no file by this URL"
     else:
         text = re.sub(rf"(?<!\w){re.escape(path)}(?!\w)", lambda _: name, str(error)) if path else str(error)

@@ -57,12 +57,7 @@ class Mapped:
     """The bytes of a source, read only, until it is closed.
 
     A command whose parts each open its file hands this to them all: each opens and closes bytes of its own,
-    and what one has found in them is found.
-
-    Attributes:
-        data: the bytes.
-        name: the file's name, for messages.
-        found: what readers found in the bytes, each under a name of its own, for all that open them again.
+    and what one has found in them is ``found`` by all, each under a name of its own.
     """
 
     __slots__ = ("_map", "_source", "_status", "data", "found", "name")
@@ -74,7 +69,6 @@ class Mapped:
             source: a path or URL, a bytes-like object, or a binary file, read as a whole from its beginning
                 where it can seek. Files on disk are mapped, remote ones are copied first. Of one that
                 is mapped already, the same bytes: nothing else is opened.
-            name: the file's name; by default the source's own.
         """
         self.name = one_line(name or _label(source))
         self.data, self._map, self._status = _load(source)
@@ -121,13 +115,7 @@ class Mapped:
 
 
 class Fetched:
-    """The bytes of a remote file, read by ranges when they are asked for.
-
-    Attributes:
-        data: the bytes.
-        name: the file's URL, for messages.
-        found: as of :class:`Mapped`.
-    """
+    """The bytes of a remote file, read by ranges when they are asked for."""
 
     __slots__ = ("_file", "_most", "_source", "data", "found", "name")
 
@@ -141,8 +129,6 @@ class Fetched:
         """Read a file by ranges.
 
         Args:
-            file: the file.
-            name: for messages; by default its URL.
             source: what it was opened from.
             most: most bytes fetched of each file that is opened beside it.
         """
@@ -187,10 +173,7 @@ class Fetched:
 def by_ranges(source: Source, name: str | None = None, *, most: int | None = None) -> Mapped | Fetched:
     """A source whose bytes are at hand or, if it is remote, read when they are asked for.
 
-    Args:
-        source: the source.
-        name: the file's name, for messages; by default the source's own.
-        most: most bytes fetched of a remote file; more are refused when they are asked for.
+    More than ``most`` bytes of a remote file are refused when they are asked for.
     """
     source, place = placed(source)
     if place is None:
@@ -219,11 +202,7 @@ def _joined(file: str, path: str) -> str:
 
 
 class FileInMemory(io.BytesIO):
-    """The content of a file, with its name.
-
-    Attributes:
-        name: the file's path.
-    """
+    """The content of a file, with its name."""
 
     def __init__(self, content: bytes, name: str) -> None:
         super().__init__(content)
@@ -263,11 +242,7 @@ def same_bytes(left: bytes | memoryview, right: bytes | memoryview) -> bool:
 
 
 def in_memory(source: Source) -> Source:
-    """Read a source that would be mapped.
-
-    Returns:
-        The content of a file on disk; any other source, such as a URL, unchanged.
-    """
+    """The content of a file on disk, which would be mapped; any other source, such as a URL, unchanged."""
     if is_elsewhere(source):
         return source
     with unchanged(source):
@@ -287,12 +262,7 @@ def source_of(file: str | os.PathLike[str], *, mapped: bool) -> Source:
 
 @contextmanager
 def unchanged(*sources: Source) -> Iterator[None]:
-    """Refuse files whose size or time of change differs between the beginning and the end of the block.
-
-    Args:
-        sources: files on disk by path or opened; others are skipped. Remote files are copied, and always of
-            one version.
-    """
+    """Refuse files on disk whose size or time of change differs after the block; skip other sources."""
     before = [_status(source) for source in sources]
     yield
     for source, status in zip(sources, before, strict=True):

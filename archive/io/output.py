@@ -92,11 +92,7 @@ def _draft(path: Target) -> Draft | Upload:
 
 @contextmanager
 def replacing_only(check: Callable[[str], None]) -> Iterator[None]:
-    """Within the block, call a check right before a file is replaced.
-
-    Args:
-        check: takes the target as given; it raises an error if the file there may not be replaced.
-    """
+    """Within the block, call a check with the target as given right before a file is replaced."""
     token = _MAY_REPLACE.set(check)
     try:
         yield
@@ -106,12 +102,7 @@ def replacing_only(check: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def replacing(target: Sink, *, force: bool) -> Iterator[BinaryIO]:
-    """A file, to write and read, that becomes the target only if the block ends without an error.
-
-    Args:
-        target: a path; or a file, which is written only then.
-        force: replace an existing file.
-    """
+    """A file, to write and read, that becomes the target only if the block ends without an error."""
     with replacing_all(target, force=force) as (out,):
         yield out
 
@@ -120,9 +111,7 @@ def replacing(target: Sink, *, force: bool) -> Iterator[BinaryIO]:
 def replacing_all(*targets: Sink, force: bool) -> Iterator[list[BinaryIO]]:
     """Files that become the targets, in this order, only if the block ends without an error.
 
-    Args:
-        targets: paths; or files, which are written last.
-        force: replace existing files.
+    Targets that are files are written last.
     """
     for target in targets:
         if is_path(target):

@@ -48,12 +48,7 @@ def too_slow(seconds: float) -> str:
 
 
 class Patience:
-    """The time of one request.
-
-    Args:
-        fs: the file system of fsspec, an asynchronous one.
-        moved: bytes that it sends or receives, if nobody reports them (:meth:`give`).
-    """
+    """The time of one request; ``moved`` counts bytes that nobody reports by :meth:`give`."""
 
     def __init__(self, fs: Any, moved: int = 0) -> None:  # noqa: ANN401 (fsspec has no types)
         self._fs = fs
@@ -102,11 +97,7 @@ class Patience:
         return b"".join(whole)
 
     def give(self, size: int) -> None:
-        """Give the request time for bytes that were received.
-
-        Raises:
-            LateError: the deadline of the work has passed.
-        """
+        """Give the request time for bytes that were received."""
         from asyncio import get_running_loop  # noqa: PLC0415 (the same)
 
         now = get_running_loop().time()
@@ -117,10 +108,10 @@ class Patience:
 def _configured(fs: Any) -> list[float]:  # noqa: ANN401 (of fsspec)
     """The seconds that one try may take, if fsspec is configured with such a time."""
     options = fs.storage_options
-    told = (
+    timeouts = (
         options.get("timeout"),
         (options.get("client_kwargs") or {}).get("timeout"),
         (options.get("config_kwargs") or {}).get("read_timeout"),
     )
-    seconds = (getattr(timeout, "total", timeout) for timeout in told)  # aiohttp's, or a number
+    seconds = (getattr(timeout, "total", timeout) for timeout in timeouts)  # aiohttp's, or a number
     return [float(number) for number in seconds if isinstance(number, (int, float))]

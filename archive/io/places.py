@@ -33,23 +33,14 @@ if TYPE_CHECKING:
 
 
 class Fingerprint(NamedTuple):
-    """A file's content, in short.
-
-    Attributes:
-        size: in bytes.
-        digest: of :mod:`archive.base.digests`, in hex; "" where nobody asked.
-    """
+    """A file's content, in short; the digest is in hex, or "" where nobody asked."""
 
     size: int
     digest: str = ""
 
 
 class Measured(io.RawIOBase):
-    """A file that keeps only the fingerprint of what is written to it.
-
-    Args:
-        stream: also gets what is written.
-    """
+    """A file that keeps only the fingerprint of what is written to it."""
 
     def __init__(self, stream: BinaryIO | None = None) -> None:
         super().__init__()
@@ -153,12 +144,7 @@ def resolved(place: str | Path) -> str:
 
 
 def fingerprint(place: str, *, digest: bool = True) -> Fingerprint:
-    """The fingerprint of a regular file.
-
-    Args:
-        place: its path.
-        digest: read it for its digest, too.
-    """
+    """The fingerprint of a regular file; without ``digest``, only its size."""
     measured = Measured()
     if is_url(place):
         if not digest:
@@ -212,13 +198,7 @@ def check_folder_of(place: str) -> None:
 
 
 def copy(place: str, target: Sink, *, force: bool) -> None:
-    """Copy a file's content, complete or not at all; a new file also gets its mode.
-
-    Args:
-        place: the file.
-        target: a path, or a binary file.
-        force: replace an existing file.
-    """
+    """Copy a file's content, complete or not at all; a new file also gets its mode."""
     if is_url(place):
         with closing(Mapped(place)) as mapped, replacing(target, force=force) as out:
             write_all(mapped.data, out)

@@ -31,15 +31,7 @@ class Bytes(Protocol):
 
 
 class RangedBytes:
-    """The bytes of a file that is read by ranges.
-
-    Args:
-        read: returns all bytes from one place to another, or raises.
-        size: of the file, in bytes.
-        head: its first bytes, if known.
-        block: fewest bytes that are fetched.
-        kept: most bytes of blocks that are kept, the last used ones.
-    """
+    """The bytes of a file that is read by ranges, in blocks; the last used ones, ``kept`` bytes, stay."""
 
     def __init__(
         self,
@@ -80,11 +72,7 @@ class RangedBytes:
         return whole[start - low : stop - low]
 
     def prefetch(self, spans: Iterable[tuple[int, int]]) -> None:
-        """Fetch what will be asked for in few requests; at most half of what is kept.
-
-        Args:
-            spans: first byte of each, and the byte after its last.
-        """
+        """Fetch what will be asked for in few requests; at most half of what is kept."""
         most = self._most // 2
         wanted = {
             number

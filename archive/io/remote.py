@@ -48,14 +48,7 @@ def check_whole(name: str, data: bytes, size: int) -> None:
 
 
 class RemoteFile(Protocol):
-    """A file that is read by ranges.
-
-    Attributes:
-        name: its URL for messages.
-        size: in bytes.
-        head: its first bytes, as far as known.
-        version: the one that was opened.
-    """
+    """A file that is read by ranges, and its ``head``: the first bytes, as far as known."""
 
     name: str
     size: int
@@ -78,12 +71,7 @@ def opened_remote(place: Location) -> RemoteFile:
 
 
 class CappedFile:
-    """A file of which at most some bytes are fetched.
-
-    Args:
-        file: the file.
-        most: this many bytes.
-    """
+    """A file of which at most some bytes are fetched."""
 
     def __init__(self, file: RemoteFile, most: int) -> None:
         self.name, self.size, self.head, self.version = file.name, file.size, file.head, file.version
@@ -161,14 +149,7 @@ class _StoredFile:
 
 
 class _Answer:
-    """The facts of an HTTP server's answer, and its bytes.
-
-    Attributes:
-        start: first byte; 0 for the file as a whole.
-        size: of the whole file, in bytes; None if the server does not say.
-        facts: ETag and Last-Modified, if the server sends them.
-        data: the bytes.
-    """
+    """The facts of an HTTP server's answer, and its bytes; ``size`` is the whole file's, if known."""
 
     def __init__(self, status: int, headers: Any) -> None:  # noqa: ANN401 (of aiohttp, which is optional)
         self.is_partial = status == PARTIAL
@@ -255,12 +236,7 @@ class HttpFile:
 
 
 class CopyCache:
-    """The kept copies, by the version of the file, in the order of their last use.
-
-    Args:
-        room: most bytes of all copies.
-        most: how many copies.
-    """
+    """The kept copies, by the version of the file, in the order of their last use."""
 
     def __init__(self, room: int, most: int) -> None:
         self._room, self._most = room, most

@@ -23,14 +23,7 @@ TOO_MANY = f"more than {MOST_FILES:,} files"
 
 
 class S3Object:
-    """An object.
-
-    Args:
-        fs: the file system of s3fs.
-        path: in it.
-        facts: what it says of the object, the ETag among it.
-        name: the object's URL, for messages.
-    """
+    """An object, by what S3 says of it, the ETag included."""
 
     def __init__(self, fs: Any, path: str, facts: Mapping[str, Any], name: str) -> None:  # noqa: ANN401 (of s3fs)
         self._fs, self._name = fs, name
@@ -41,19 +34,14 @@ class S3Object:
             self._wanted["VersionId"] = facts["VersionId"]
 
     def read(self, start: int, stop: int) -> bytes:
-        """The bytes from one place to another, as far as the answer has them.
-
-        Raises:
-            SilentError: it takes too long.
-            LateError: the deadline of the work has passed.
-        """
+        """The bytes from one place to another, as far as the answer has them."""
         from s3fs.core import _error_wrapper  # noqa: PLC0415 (s3fs is optional, and has no public name for it)
 
         patience = Patience(self._fs)
-        told: bytes = patience.run(
+        data: bytes = patience.run(
             _error_wrapper, self._range, args=(start, stop, patience), retries=self._fs.retries
         )
-        return told
+        return data
 
     async def _range(self, start: int, stop: int, patience: Patience) -> bytes:
         span = f"bytes={start}-{stop - 1}"
@@ -66,18 +54,7 @@ class S3Object:
 
 
 def files_below(fs: Any, path: str, depth: int | None, name: str) -> dict[str, dict[str, Any]]:  # noqa: ANN401 (of s3fs)
-    """The objects below a folder, by their paths, with what the bucket says of them.
-
-    Args:
-        fs: the file system of s3fs.
-        path: of the folder.
-        depth: most folders inside one another.
-        name: its URL, for messages.
-
-    Raises:
-        SilentError: it takes too long.
-        LateError: the deadline of the work has passed.
-    """
+    """The objects below a folder, by their paths, with what the bucket says of them."""
     listed: list[dict[str, Any]] = []
 
     async def list_folder(folder: str, patience: Patience) -> None:

@@ -18,12 +18,7 @@ TableName = Literal["budgets", "leaks"]
 
 
 class Table(NamedTuple):
-    """The settings for a command.
-
-    Attributes:
-        path: of the TOML file.
-        values: the table's contents.
-    """
+    """The settings for a command."""
 
     path: str
     values: dict[str, Any]

@@ -25,12 +25,7 @@ EXCLUSIVE = {"s3", "s3a", "gs", "gcs"}
 
 
 class Upload:
-    """A file to write and read on this machine, which becomes a remote target or leaves it untouched.
-
-    Attributes:
-        file: the file.
-        path: the target's URL, for messages.
-    """
+    """A file to write and read on this machine, which becomes a remote target or leaves it untouched."""
 
     def __init__(self, place: Location) -> None:
         place.check_writable()
@@ -45,11 +40,7 @@ class Upload:
         self.file.flush()
 
     def take(self) -> None:
-        """Become the target, if none exists.
-
-        Raises:
-            FileExistsError: it exists.
-        """
+        """Become the target, if none exists."""
         place = self._place
         with place.naming_errors("written"):
             if place.exists():

@@ -38,14 +38,14 @@ from archive.server.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from prometheus_client.core import Metric
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from archive.server.settings import Settings
     from archive.server.work import Explained
-    from archive.store.bucket import Bucket
-    from archive.store.store import Store
+    from archive.store.stores import OwnStore
 
 
 # --- numbers
@@ -58,13 +58,7 @@ OUTCOMES = ("explained", "ambiguous", "unknown")
 
 
 class Metrics:
-    """The numbers of a server.
-
-    Attributes:
-        registry: holds all numbers.
-        requests: requests that were answered, by route and status.
-        seconds: how long these took, by route.
-    """
+    """The numbers of a server."""
 
     def __init__(self, workers: Workers, spool: Spool) -> None:
         self.registry = CollectorRegistry()
@@ -121,13 +115,9 @@ class _Now(Collector):
 
 
 class OperationsRoutes:
-    """The routes of operations.
+    """The routes of operations."""
 
-    Attributes:
-        router: the routes.
-    """
-
-    def __init__(self, store: Store | Bucket, metrics: Metrics) -> None:
+    def __init__(self, store: OwnStore[Any], metrics: Metrics) -> None:
         self._store = store
         self._metrics = metrics
         self.router = APIRouter()
@@ -219,12 +209,7 @@ handles or its log name, or by the only one that nothing contradicts; else it st
 
 
 class Service:
-    """A store's application, and what works for it.
-
-    Attributes:
-        app: the application.
-        workers: explain logs.
-    """
+    """A store's application, and what works for it."""
 
     def __init__(self, settings: Settings) -> None:
         self._store = own_store(settings.store)

@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from archive.server.settings import Settings
     from archive.server.spool import Spool
     from archive.server.workers import Workers
-    from archive.store.bucket import Bucket
     from archive.store.entries import AnyEntry
-    from archive.store.kept import Given
-    from archive.store.store import Store
+    from archive.store.stores import OwnStore
 
 
 # --- ranges
@@ -47,15 +45,7 @@ TAG = re.compile(r'(?:W/)?("[^"]*")')
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """Bytes with an entity tag.
-
-    Attributes:
-        read: reads them, where they are needed.
-        size: how many there are.
-        tag: their strong entity tag, with its quotes.
-        headers: further headers of the answer.
-        media_type: of the bytes.
-    """
+    """Bytes with a strong entity tag, which has its quotes."""
 
     read: Callable[[], bytes]
     size: int
@@ -92,11 +82,7 @@ def tag_of(data: bytes) -> str:
 
 
 def part_of(asked: str, size: int) -> range | None:
-    """The bytes that are asked for; an empty range if there are no such bytes.
-
-    Returns:
-        None: all bytes, since the request has no range, several, or an invalid one.
-    """
+    """The range that is asked for, empty if there are no such bytes; None without one valid range."""
     bounds = RANGE.fullmatch(asked.strip())
     if not bounds or bounds[1] == bounds[2] == "":
         return None
@@ -117,13 +103,9 @@ READ_ONLY = "this server is read only; `debug-archive serve --token-file FILE` t
 
 
 class Companions:
-    """The routes of companions.
+    """The routes of companions."""
 
-    Attributes:
-        router: the routes.
-    """
-
-    def __init__(self, settings: Settings, spool: Spool, workers: Workers, store: Store | Bucket) -> None:
+    def __init__(self, settings: Settings, spool: Spool, workers: Workers, store: OwnStore[Any]) -> None:
         self._settings = settings
         self._spool = spool
         self._workers = workers
@@ -182,14 +164,9 @@ class Companions:
         return Representation(partial(self._read, entry), entry.size, tag, headers, BINARY).answer(request)
 
     def _read(self, entry: AnyEntry) -> bytes:
-        """The bytes of a companion.
-
-        Raises:
-            HttpProblem: they are not what they were.
-        """
+        """The bytes of a companion."""
         try:
-            given_of: Callable[[Any], Given] = self._store.given_of
-            data = given_of(entry).data
+            data = self._store.given_of(entry).data
         except (ArchiveError, OSError) as error:
             raise HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None
         if digest_of(data).hex() != entry.digest:
@@ -217,11 +194,7 @@ class Companions:
         return Response(data, HTTPStatus.CREATED if result else HTTPStatus.OK, media_type=JSON)
 
     def _check_token(self, authorization: str) -> None:
-        """Refuse a request without the token.
-
-        Raises:
-            HttpProblem: it has none, or another one.
-        """
+        """Refuse a request without the token."""
         if self._settings.token is None:
             raise HttpProblem(HTTPStatus.FORBIDDEN, READ_ONLY)
         scheme, _, token = authorization.partition(" ")
@@ -231,15 +204,12 @@ class Companions:
             raise HttpProblem(HTTPStatus.UNAUTHORIZED, why, {"WWW-Authenticate": "Bearer", **CLOSE})
 
     def _named(self, word: str, digest: str) -> AnyEntry:
-        """The companion that a word means: see :meth:`~archive.store.store.Store.find`.
-
-        Raises:
-            HttpProblem: no companion fits, or several do.
-        """
+        """The companion that a word means: see :meth:`~archive.store.store.Store.find`."""
         try:
-            entries = [entry for entry in self._store.find(word) if digest in {"", entry.digest}]
+            meant: Sequence[AnyEntry] = self._store.find(word)
         except (ArchiveError, OSError) as error:
             raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+        entries = [entry for entry in meant if digest in {"", entry.digest}]
         if len(entries) == 1:
             return entries[0]
         count = f"{len(entries)} companions have" if entries else "no companion has"

@@ -29,11 +29,7 @@ PIECE = 1 << 18
 
 
 class Desk:
-    """Takes the bodies of requests, and gives the answers of workers.
-
-    Args:
-        count: counts the failures of a log.
-    """
+    """Takes the bodies of requests, gives the answers of workers, and counts the failures of logs."""
 
     def __init__(
         self, settings: Settings, spool: Spool, workers: Workers, count: Callable[[Explained], None]
@@ -54,15 +50,8 @@ class Desk:
         """What a worker makes of a request's body.
 
         Args:
-            request: whose body is received.
-            media_type: of the answer.
             headers: of the answer, by what the worker says of it, and its file.
             task: one of :mod:`archive.server.work`, which takes the files of body and answer.
-            arguments: what it takes besides.
-
-        Raises:
-            HttpProblem: the body or the work is refused.
-            ClientDisconnect: the client left.
         """
         with ExitStack() as stack:
             body, answer = (stack.enter_context(self._spool.file()) for _ in range(2))
@@ -91,12 +80,7 @@ class Desk:
 
 
 class _SpooledAnswer(Response):
-    """An answer that lies in a file; the file is removed when it is sent, or when it cannot be.
-
-    Args:
-        answer: the file.
-        stack: removes it.
-    """
+    """An answer that lies in a file; the file is removed when it is sent, or when it cannot be."""
 
     def __init__(self, answer: SpoolFile, headers: dict[str, str], media_type: str, stack: ExitStack) -> None:
         super().__init__(headers={**headers, "Content-Length": str(answer.size)}, media_type=media_type)

@@ -24,13 +24,7 @@ class FormError(Exception):
 
 
 class FormField(NamedTuple):
-    """A field of a form.
-
-    Attributes:
-        name: its name.
-        file: the name of its file, without folders; "" where it isn't a file, or has no name.
-        value: its bytes.
-    """
+    """A field of a form; ``file`` is the name of its file without folders, or ""."""
 
     name: str
     file: str
@@ -38,15 +32,7 @@ class FormField(NamedTuple):
 
 
 def fields_of(body: bytes, content_type: str) -> dict[str, FormField]:
-    """The fields of a form by their names; of several with one name, the last.
-
-    Args:
-        body: of the request.
-        content_type: as its header has it.
-
-    Raises:
-        FormError: it isn't one, or has too many fields.
-    """
+    """The fields of a form by their names; of several with one name, the last."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == URLENCODED:
         fields = _urlencoded(body)

@@ -43,14 +43,7 @@ def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 def page(
     title: str, body: str, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None
 ) -> Response:
-    """A page.
-
-    Args:
-        title: plain text.
-        body: HTML.
-        status: of the answer.
-        headers: further ones.
-    """
+    """A page."""
     links = "".join(f'<li><a href="{address}">{words}</a></li>' for address, words in LINKS)
     content = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -69,14 +62,7 @@ def page(
 
 
 def headers_of(start: bytes) -> dict[str, str]:
-    """The headers of a page with a script: the policy that it has itself, which also forbids frames here.
-
-    Args:
-        start: the first bytes of the page.
-
-    Raises:
-        ValueError: it has no policy.
-    """
+    """The headers of a page with a script: the policy that it has itself, which also forbids frames here."""
     policy = POLICY.search(start)
     if policy is None:
         raise ValueError(f"a page without a policy in its first {HEAD_BYTES:,} bytes")

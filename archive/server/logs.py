@@ -29,11 +29,7 @@ and the explained log; `{"handles": …}` gives the source of the handles of one
 
 
 class Logs:
-    """The routes of logs.
-
-    Attributes:
-        router: the routes.
-    """
+    """The routes of logs."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk

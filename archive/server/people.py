@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from archive.server.desk import Desk
     from archive.server.work import Explained
-    from archive.store.bucket import Bucket
-    from archive.store.store import Store
+    from archive.store.stores import OwnStore
 
 MOST_ROWS = 1_000
 """Models that a page lists."""
@@ -54,16 +53,9 @@ wrong with it. The model is read here, never run, and not kept.</p>
 
 
 class PeopleRoutes:
-    """The pages of people.
+    """The pages of people."""
 
-    Args:
-        schema: describes the requests of programs.
-
-    Attributes:
-        router: the routes.
-    """
-
-    def __init__(self, desk: Desk, store: Store | Bucket, schema: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, desk: Desk, store: OwnStore[Any], schema: Callable[[], dict[str, Any]]) -> None:
         self._desk = desk
         self._store = store
         self._schema = schema

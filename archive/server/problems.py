@@ -27,13 +27,7 @@ BUSY = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE)
 
 
 class HttpProblem(Exception):  # noqa: N818 (RFC 9457's word)
-    """A request that is refused.
-
-    Attributes:
-        status: the status of HTTP.
-        detail: the reason, and the way out.
-        headers: of the answer.
-    """
+    """A request that is refused."""
 
     def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(status, detail, headers)

@@ -51,10 +51,7 @@ CLOSE = (b"connection", b"close")
 class CountedConnection(h11.Connection):
     """The state of a connection. A body may not come in many small pieces: each takes as much time as a KB.
 
-    Attributes:
-        pieces: of the body, so far.
-        size: bytes of the body, so far.
-        is_last: whether the next answer is the connection's last one, which its headers then say.
+    With ``is_last``, the headers of the next answer say that it is the connection's last one.
     """
 
     pieces = size = 0
@@ -68,11 +65,7 @@ class CountedConnection(h11.Connection):
         return super().send(event)
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
-        """The next event.
-
-        Raises:
-            RemoteProtocolError: the request is invalid, or its body comes in too small pieces.
-        """
+        """The next event."""
         event = super().next_event()
         if isinstance(event, h11.Request):
             self.pieces = self.size = 0
@@ -85,12 +78,7 @@ class CountedConnection(h11.Connection):
 
 
 class PromptProtocol(H11Protocol):
-    """Closes a connection whose headers come too slowly; uvicorn itself waits for them for ever.
-
-    Attributes:
-        seconds: in which the headers must arrive.
-        clients: the connections of each address.
-    """
+    """Closes a connection whose headers take too many ``seconds``; uvicorn itself waits for them for ever."""
 
     seconds = SECONDS_OF_HEADERS
     clients: Counter[str]
@@ -185,11 +173,7 @@ BACKLOG = 2048
 
 
 class _Server(Server):
-    """Starts and ends the service, too; a signal ends it cleanly where possible, and is not raised again.
-
-    Args:
-        started: called when it is ready.
-    """
+    """Starts and ends the service, too; a signal ends it cleanly where possible, and is not raised again."""
 
     def __init__(self, config: Config, service: Service, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -218,12 +202,7 @@ class _Server(Server):
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket at an address.
-
-    Args:
-        host: a name or an address, of IPv4 or IPv6.
-        port: 0 for any that is free.
-    """
+    """A socket at an address; port 0 is any that is free."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.create_server(address[:2], family=family, backlog=BACKLOG)
@@ -248,8 +227,7 @@ def log_access(file: str) -> None:
 def serve(settings: Settings, listening: socket.socket, started: Callable[[], None]) -> None:
     """Answer requests, until SIGINT or SIGTERM; those that have begun are finished.
 
-    Args:
-        started: called when all workers are ready.
+    ``started`` is called when all workers are ready.
     """
     logging.basicConfig(format="debug-archive: %(message)s", level=logging.WARNING)
     service = Service(settings)

@@ -64,12 +64,8 @@ class Settings:
     """The settings of a server.
 
     Attributes:
-        store: the store's folder.
-        workers: processes that explain logs.
         token: what a client must show to add companions; None: nobody may.
         seconds: that a body may take to arrive, an answer to be made, and each piece of it to be sent.
-        body: bytes of a request's body.
-        queue: requests that may wait for a worker.
         hosts: the names under which it is asked; empty: any.
         memory: bytes of address space of a worker; unbounded where the system has no such bound.
     """

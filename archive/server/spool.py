@@ -40,14 +40,7 @@ FULL = "the server holds as many bytes of other requests as it may; try again"
 
 
 class Spool:
-    """A folder of bodies and answers.
-
-    Args:
-        room: bytes that all of them may have together.
-
-    Attributes:
-        held: bytes that they have.
-    """
+    """A folder of bodies and answers, of ``room`` bytes in all."""
 
     def __init__(self, room: int) -> None:
         # Nobody holds the lock of a server that was killed.
@@ -75,11 +68,7 @@ class Spool:
             file.remove()
 
     def take(self, count: int) -> None:
-        """Count bytes in.
-
-        Raises:
-            HttpProblem: they are more than there is room for.
-        """
+        """Count bytes in."""
         if self.held + count > self._room:
             raise HttpProblem(503, FULL)
         self.held += count
@@ -91,12 +80,7 @@ class Spool:
 
 
 class SpoolFile:
-    """A body or an answer.
-
-    Attributes:
-        path: its file.
-        size: its bytes that are counted.
-    """
+    """A body or an answer; ``size`` is what is counted of it."""
 
     def __init__(self, spool: Spool, path: Path) -> None:
         self._spool = spool
@@ -104,20 +88,12 @@ class SpoolFile:
         self.size = 0
 
     def write(self, out: BinaryIO, data: bytes) -> None:
-        """Append bytes.
-
-        Raises:
-            HttpProblem: there is no room.
-        """
+        """Append bytes."""
         self.count(len(data))
         out.write(data)
 
     def count(self, size: int) -> None:
-        """Count bytes that stand in the file.
-
-        Raises:
-            HttpProblem: there is no room.
-        """
+        """Count bytes that stand in the file."""
         self._spool.take(size)
         self.size += size
 
@@ -132,12 +108,7 @@ class SpoolFile:
 
 
 async def receive(request: Request, file: SpoolFile, settings: Settings) -> None:
-    """Write the body of a request to a file.
-
-    Raises:
-        HttpProblem: it is too long, or arrives too slowly, or there is no room for it.
-        ClientDisconnect: the client left before its end.
-    """
+    """Write the body of a request to a file."""
     too_long = HttpProblem(
         413, f"a body may have {settings.body:,} bytes; send the log in parts, or packed by gzip"
     )

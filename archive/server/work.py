@@ -46,13 +46,12 @@ from archive.store.entries import entry_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
-    from typing import BinaryIO
+    from typing import Any, BinaryIO
 
     from archive.failures.explainer import LogExplainer
     from archive.failures.models.models import Models
     from archive.server.forms import FormField
-    from archive.store.bucket import Bucket
-    from archive.store.store import Store
+    from archive.store.stores import OwnStore
 
 
 # --- requests in JSON
@@ -102,11 +101,7 @@ class UnreadableError(ArchiveError):
 
 
 class Shelf:
-    """The models of a store.
-
-    Args:
-        path: the store's folder.
-    """
+    """The models of a store."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -114,17 +109,13 @@ class Shelf:
         self._digests: list[str] = []
 
     @cached_property
-    def store(self) -> Store | Bucket:
+    def store(self) -> OwnStore[Any]:
         """The store."""
         return own_store(self._path)
 
     @contextmanager
     def models(self) -> Iterator[Models]:
-        """The models as they are now, for the time of a request.
-
-        Raises:
-            UnreadableError: the store cannot be read.
-        """
+        """The models as they are now, for the time of a request."""
         try:
             digests = [entry.digest for entry in self.store.entries()]
             if self._models is None or digests != self._digests:
@@ -157,14 +148,7 @@ WANTED = 'expected {"log": …} or {"handles": …}; send a log as it is as text
 
 
 class Explained(NamedTuple):
-    """What was done with a log.
-
-    Attributes:
-        models: the models it was explained by.
-        explained: failures that are explained.
-        ambiguous: failures that several models may have, so that they stay as they are.
-        unknown: failures that no model has, so that they stay as they are.
-    """
+    """What was done with a log: ``ambiguous`` failures may be of several models, ``unknown`` ones of none."""
 
     models: int
     explained: int
@@ -173,14 +157,7 @@ class Explained(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What a client says of a companion.
-
-    Attributes:
-        name: how its file is called.
-        root: the folder of all records in its archive; "" if it is not known.
-        serialization_id: of its archive; "" if it is not known.
-        replace: let it take the place of another companion of its archive id.
-    """
+    """What a client says of a companion."""
 
     name: str
     root: str
@@ -189,12 +166,7 @@ class Sent(NamedTuple):
 
 
 class _Worker:
-    """What a worker keeps between requests.
-
-    Args:
-        store: the store's folder.
-        most: bytes of an inflated log, and of an answer.
-    """
+    """What a worker keeps between requests; ``most`` bounds an inflated log, and an answer."""
 
     def __init__(self, store: str, most: int) -> None:
         self.shelf = Shelf(store)
@@ -205,12 +177,7 @@ _worker: _Worker
 
 
 def prepare(store: str, most: int) -> None:
-    """Prepare this process to work.
-
-    Args:
-        store: the store's folder.
-        most: bytes of an inflated log, and of an answer.
-    """
+    """Prepare this process to work."""
     global _worker  # noqa: PLW0603 (a worker's own state, which pebble's initializer makes)
     _worker = _Worker(store, most)
     # So that the first request finds it made; each request gets an error of its own.
@@ -257,14 +224,7 @@ def _refused(error: Exception) -> HttpProblem:
 
 @_refusing
 def explain_text(body: Path, answer: Path, ids: str | None, names: str | None) -> Explained:
-    """Explain a log; the answer is the log with its failures explained.
-
-    Args:
-        body: the log's file.
-        answer: the file that is written.
-        ids: as :func:`~archive.app.explaining.explainer_of` has it.
-        names: likewise.
-    """
+    """Explain a log; the answer is the log with its failures explained."""
     with _worker.shelf.models() as models, answer.open("wb") as out:
         explainer = explainer_of(models, ids=ids, names=names)
         for piece in _bounded(explainer.explain(_text(body))):
@@ -274,12 +234,7 @@ def explain_text(body: Path, answer: Path, ids: str | None, names: str | None) -
 
 @_refusing
 def explain_json(body: Path, answer: Path) -> Explained | None:
-    """Explain the log, or look up the handles, of a request in JSON; the answer is JSON.
-
-    Args:
-        body: the request's file.
-        answer: the file that is written.
-    """
+    """Explain the log, or look up the handles, of a request in JSON; the answer is JSON."""
     content = b"".join(_text(body))
     try:
         request = parsed(content)
@@ -304,13 +259,7 @@ def explain_json(body: Path, answer: Path) -> Explained | None:
 
 @_refusing
 def failures_page_of(body: Path, answer: Path, content_type: str) -> Explained:
-    """Explain the log of a form; the answer is the page of its failures.
-
-    Args:
-        body: the form's file.
-        answer: the file that is written.
-        content_type: of the form.
-    """
+    """Explain the log of a form; the answer is the page of its failures."""
     fields = _fields(body, content_type)
     field = next((fields[name] for name in ("file", "log") if name in fields and fields[name].value), None)
     if field is None:
@@ -328,13 +277,7 @@ def failures_page_of(body: Path, answer: Path, content_type: str) -> Explained:
 
 @_refusing
 def report_of(body: Path, answer: Path, content_type: str) -> None:
-    """Read the model of a form; the answer is its report page.
-
-    Args:
-        body: the form's file.
-        answer: the file that is written.
-        content_type: of the form.
-    """
+    """Read the model of a form; the answer is its report page."""
     fields = _fields(body, content_type)
     model = fields.get("model")
     if model is None or not model.value:
@@ -363,11 +306,7 @@ def _shown(fields: dict[str, FormField]) -> Shown:
 
 
 def parsed(content: bytes) -> HandlesRequest | LogRequest:
-    """A request in JSON.
-
-    Raises:
-        ValidationError: it isn't one.
-    """
+    """A request in JSON."""
     try:
         check_values(content, MOST_VALUES)
         facts = from_json(content)
@@ -379,16 +318,7 @@ def parsed(content: bytes) -> HandlesRequest | LogRequest:
 
 @_refusing
 def add(body: Path, answer: Path, sent: Sent) -> bool:
-    """Add a companion, or the companion of an archive; the answer is what the store says of it, in JSON.
-
-    Args:
-        body: the companion's file.
-        answer: the file that is written.
-        sent: what else is known of it.
-
-    Returns:
-        Whether it is new.
-    """
+    """Add a companion, or that of an archive, and answer what the store says in JSON; whether it is new."""
     store = _worker.shelf.store
     made = made_of(FileInMemory(body.read_bytes(), sent.name), sent.name, store.limits)
     if not made.serialization_id:  # it was a companion, which does not hold these

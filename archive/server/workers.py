@@ -52,13 +52,7 @@ class _DiedError(Exception):
 
 
 class Workers:
-    """Processes that work.
-
-    Attributes:
-        waiting: the requests that wait for a worker.
-        busy: the workers that work.
-        killed: the workers that were killed.
-    """
+    """Processes that work."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -69,20 +63,12 @@ class Workers:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Start all workers.
-
-        Raises:
-            HttpProblem: a worker does not start.
-        """
+        """Start all workers."""
         pools = [self._new() for _ in range(self._settings.workers)]
         await asyncio.gather(*map(self._ready, pools))
 
     async def _ready(self, pool: ProcessPool) -> None:
-        """Wait until a worker can begin to work.
-
-        Raises:
-            HttpProblem: it does not start.
-        """
+        """Wait until a worker can begin to work."""
         try:
             await self._result(pool, _nothing, (), SECONDS_OF_START)
         except _DiedError:
@@ -94,10 +80,6 @@ class Workers:
 
         Args:
             work: the work; to do it again does no harm.
-            arguments: its own.
-
-        Raises:
-            HttpProblem: the work is refused, or too many wait, or the time is out, or both workers died.
         """
         try:
             result = await self._once(work, *arguments)
@@ -111,12 +93,7 @@ class Workers:
         return result
 
     async def _once(self, work: Callable[..., ResultT], *arguments: object) -> ResultT:
-        """Let one worker do a piece of work.
-
-        Raises:
-            HttpProblem: too many wait, or the time is out.
-            _DiedError: the worker died.
-        """
+        """Let one worker do a piece of work."""
         if self.waiting >= self._settings.queue and self._free.empty():
             raise HttpProblem(503, f"{self.waiting} requests wait already; try again")
         self.waiting += 1
@@ -154,12 +131,7 @@ class Workers:
     async def _result(
         self, pool: ProcessPool, work: Callable[..., ResultT], arguments: tuple[object, ...], seconds: float
     ) -> ResultT:
-        """The result of a piece of work.
-
-        Raises:
-            HttpProblem: its time is out.
-            _DiedError: the worker died.
-        """
+        """The result of a piece of work."""
         try:
             async with asyncio.timeout(seconds):
                 future = pool.schedule(_work, args=(ceil(seconds) + 1, work, arguments))

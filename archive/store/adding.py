@@ -71,10 +71,6 @@ class MadeCompanion(NamedTuple):
     """A companion, and the facts about its archive that it does not hold itself.
 
     Attributes:
-        companion: the companion file.
-        file: the name of the file that it was made of, without folder.
-        root: the folder of all records in the archive; "" where it is not known.
-        serialization_id: of the archive; "" where it is not known.
         lines: digests of the lines of each code record, concatenated; none where it has no code.
         facts: by which failures name the companion, where it was opened to make this.
     """
@@ -88,16 +84,7 @@ class MadeCompanion(NamedTuple):
 
 
 def made_of(source: Source, name: str, limits: Limits) -> MadeCompanion:
-    """The companion of a companion, or of an archive with debug info.
-
-    Args:
-        source: the file.
-        name: of the file; by default its path.
-        limits: what it may cost.
-
-    Raises:
-        NoDebugInfoError: it is an archive without debug info.
-    """
+    """The companion of a companion, or of an archive with debug info."""
     file = Mapped(in_memory(source), name or None)
     label = one_line(PurePath(os.fspath(name) or file.name).name)
     data = bytes(file.data) if is_companion(file.data) else b""
@@ -116,11 +103,7 @@ def made_of(source: Source, name: str, limits: Limits) -> MadeCompanion:
 
 
 def _companion_of(archive: Archive) -> bytes:
-    """The companion in an archive, or the one that ``split`` would make of it.
-
-    Raises:
-        NoDebugInfoError: there is none.
-    """
+    """The companion in an archive, or the one that ``split`` would make of it."""
     if archive.companion is not None:
         records = archive.container.records
         return bytes(records[place_of_companion(records)].view())
@@ -193,32 +176,30 @@ def holds(kept: Inflated, parts: CompanionParts) -> bool:
     """Whether what is kept is a companion, or holds the same facts in another layout."""
     if kept.header.digest == digest_of(parts.data):
         return True
-    own, other = (parse_companion(memoryview(plain)) for plain in (kept.plain, parts.plain))
-    return (
-        own.columns.keys() == other.columns.keys()
-        and all(np.array_equal(values, other.columns[name]) for name, values in own.columns.items())
-        and own.strings.copies() == other.strings.copies()
-        and bytes(own.raw) == bytes(other.raw)
-    )
+    return _content(kept.plain) == _content(parts.plain)
+
+
+def _content(plain: bytes | memoryview) -> tuple[dict[str, bytes], list[bytes], bytes]:
+    """All facts of a companion, in whichever layout: columns by name, strings, and raw records."""
+    parsed = parse_companion(memoryview(plain))
+    columns: dict[str, bytes] = {
+        name: np.ascontiguousarray(values, "<i8").tobytes() for name, values in parsed.columns.items()
+    }
+    return columns, parsed.strings.copies(), bytes(parsed.raw)
 
 
 def content_of(kept: Inflated) -> str:
     """A digest, in hex, of all that :func:`holds` compares, and of the line digests beside it."""
-    parsed = parse_companion(memoryview(kept.plain))
-    parts = [part for name, digests in sorted(kept.notes.lines.items()) for part in (name.encode(), digests)]
-    for name, values in sorted(parsed.columns.items()):
-        parts += [name.encode(), np.ascontiguousarray(values, "<i8").tobytes()]
-    parts += [*parsed.strings.copies(), bytes(parsed.raw)]
+    columns, strings, raw = _content(kept.plain)
+    pairs = [*sorted(kept.notes.lines.items()), *sorted(columns.items())]
+    parts = [part for name, data in pairs for part in (name.encode(), data)]
+    parts += [*strings, raw]
     lengths = np.array([len(part) for part in parts], "<i8")
     return digest_of(lengths.tobytes(), *parts).hex()
 
 
 def check_prefix(facts: Facts, entries: Mapping[str, StoreEntry]) -> None:
-    """Refuse a companion whose prefix is another archive's.
-
-    Raises:
-        TakenError: the message says of which, and the way out.
-    """
+    """Refuse a companion whose prefix is another archive's."""
     for entry in entries.values():
         if facts.prefix and entry.prefix == facts.prefix and entry.archive_id != facts.archive_id:
             raise taken_prefix(facts.prefix, entry.label)
@@ -239,9 +220,7 @@ def taken_prefix(prefix: int, owner: str) -> TakenError:
 def kin_of(facts: Facts, entries: Mapping[str, StoreEntry]) -> Sequence[StoreEntry]:
     """The companions that may resemble one, likeliest first: those of its top class, those added last.
 
-    Args:
-        entries: by archive id, those added last at the end. What they say of depths is the index's, and
-            `smallest` looks it up.
+    Entries are in the order of adding. Their depths are the index's; :func:`smallest` looks them up.
     """
     kin: list[StoreEntry] = []
     others: list[StoreEntry] = []

@@ -76,11 +76,7 @@ TIMES = "LastModified", "updated", "created", "mtime"
 
 @dataclass(frozen=True, slots=True)
 class BucketEntry(ServerEntry):
-    """A companion in a bucket.
-
-    Attributes:
-        content: the digest in its object's name.
-    """
+    """A companion in a bucket; ``content`` is the digest in its object's name."""
 
     content: str
 
@@ -93,13 +89,7 @@ class BucketEntry(ServerEntry):
 class Bucket(Closing):
     """A store in a bucket. Threads and processes may use one at once.
 
-    Args:
-        url: where it lies: ``s3://bucket/symbols``.
-        limits: what a companion may cost.
-
     Attributes:
-        file: the URL, for messages.
-        limits: as given.
         damaged: none: what is listed and cannot be read is in ``unread``.
     """
 
@@ -115,13 +105,7 @@ class Bucket(Closing):
 
     @classmethod
     def open(cls, url: str, *, create: bool = False, limits: Limits = DEFAULT_LIMITS) -> Bucket:
-        """Open a store in a bucket.
-
-        Args:
-            url: where it lies.
-            create: make one where nothing says that there is one.
-            limits: what a companion may cost.
-        """
+        """Open a store in a bucket; ``create`` makes one where nothing says that there is one."""
         bucket = cls(url, limits=limits)
         mark = bucket._objects.found(MARK, LARGEST_MARK)
         if not mark and create:
@@ -255,17 +239,7 @@ class Bucket(Closing):
     def add(
         self, source: Source | MadeCompanion, *, name: str = "", replace: bool = False
     ) -> Addition[BucketEntry]:
-        """Add a companion, or the companion of an archive. Others of its archive id stay.
-
-        Args:
-            source: the file, or what :func:`~archive.store.adding.made_of` makes of it.
-            name: of the file; by default its path.
-            replace: remove the others of its archive id.
-
-        Raises:
-            NoDebugInfoError: it is an archive without debug info.
-            TakenError: its prefix is another archive's.
-        """
+        """Add a companion, or the companion of an archive. Others of its archive id stay unless replaced."""
         made = source if isinstance(source, MadeCompanion) else made_of(source, name, self.limits)
         new = new_of(made, self.limits)
         data = build_kept(new.parts, None)
@@ -288,11 +262,7 @@ class Bucket(Closing):
         return Addition(entry, "replaced" if replace and others else "added" if is_new else "same")
 
     def _claim(self, prefix: int, archive_id: str) -> None:
-        """Claim a prefix of unique handles for an archive.
-
-        Raises:
-            TakenError: it is another one's.
-        """
+        """Claim a prefix of unique handles for an archive."""
         key = f"{PREFIXES}/{prefix}"
         if not prefix or self._objects.create(key, archive_id.encode()):
             return
@@ -334,11 +304,7 @@ class Bucket(Closing):
         return isinstance(seconds, int | float) and time.time() - seconds > STALE
 
     def check(self) -> Iterator[Diagnostic]:
-        """Look for what is wrong: each companion is read whole, and compared with its claim and the index.
-
-        Yields:
-            Diagnostics whose ``record`` is an object of the bucket.
-        """
+        """Look for what is wrong: each companion is read whole, and compared with its claim and the index."""
         self._listed = -FRESH
         entries = self.entries()
         for key, why in self._unread.items():

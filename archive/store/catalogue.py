@@ -146,12 +146,9 @@ class Catalogue:
             self.write()
 
     def write(self, *, every: int = 1) -> None:
-        """Write the index, if the store can be written at all.
+        """Write the index, if the store can be written at all; without it, the next process reads the files.
 
-        Without it, the next process reads the files.
-
-        Args:
-            every: write it only once it lacks this many changes, and a tenth of all entries.
+        With ``every``, write it only once it lacks this many changes, and a tenth of all entries.
         """
         with self._lock:
             if self._entries is None:

@@ -69,16 +69,9 @@ ENTRY = JsonClass(
 
 @dataclass(frozen=True, slots=True)
 class CompanionEntry:
-    """A companion in a store.
+    """A companion in a store; ``added`` in seconds since 1970.
 
-    Attributes:
-        facts: archive id, prefix, serialization id, classes, handles and code records, by which a failure
-            names its model. The serialization id is known where the archive itself was added.
-        root: the folder of all records in the archive; "" where it is not known.
-        file: the name of the file that was added, without folder.
-        added: when, in seconds since 1970.
-        size: bytes of the companion.
-        digest: of the companion (:mod:`archive.base.digests`), in hex.
+    The serialization id in its facts is known where the archive itself was added.
     """
 
     facts: Facts
@@ -127,7 +120,6 @@ class StoreEntry(CompanionEntry):
         body: digest of what it gives its kin as a base, in hex.
         base: digest of the base that its own file needs, in hex; "" where it needs none.
         depth: how many bases lie below.
-        signature: the state of its file in the store.
     """
 
     body: str
@@ -151,22 +143,13 @@ class StoreEntry(CompanionEntry):
 
 @dataclass(frozen=True, slots=True)
 class ServerEntry(CompanionEntry):
-    """A companion in the store of a server, as the server lists it.
-
-    Attributes:
-        kept_size: bytes of its file in the store.
-    """
+    """A companion in the store of a server, as the server lists it."""
 
     kept_size: int
 
 
 class Addition(NamedTuple, Generic[EntryT_co]):
-    """The result of adding a file to a store.
-
-    Attributes:
-        entry: what the store knows of the companion.
-        outcome: whether it is new, was there already, or took the place of another one.
-    """
+    """The result of adding a file to a store."""
 
     entry: EntryT_co
     outcome: Outcome
@@ -182,13 +165,7 @@ def read_values(facts: Facts, notes: KeptNotes, header: KeptHeader) -> tuple[Fac
 
 
 def as_listed(archive: Archive, entry: CompanionEntry, where: str) -> Archive:
-    """A companion that was opened, and is what its entry says.
-
-    Args:
-        archive: the companion; closed where it is not.
-        entry: which was read somewhere else.
-        where: names that place, for the message.
-    """
+    """A companion that was opened, if it is what its entry says; ``where`` names the entry's origin."""
     # Only the archive itself has the serialization id.
     facts = replace(facts_of(archive), serialization_id=entry.facts.serialization_id)
     for field in fields(facts):
@@ -204,12 +181,7 @@ def label_of(file: str, archive_id: str) -> str:
 
 
 def entry_json(entry: AnyEntry, *, complete: bool) -> dict[str, Any]:
-    """What a server says of a companion.
-
-    Args:
-        entry: of the store.
-        complete: with handles and code records.
-    """
+    """What a server says of a companion; if ``complete``, with handles and code records."""
     facts = entry.facts
     values: dict[str, Any] = {
         "archive_id": facts.archive_id,

@@ -216,11 +216,7 @@ def _read_headers(
 
 
 def _has_bases(header: KeptHeader, chains: Chains, known: dict[KeptHeader, bool]) -> bool:
-    """Whether all bases below a file are there.
-
-    Args:
-        known: the answers for others; this one's is added.
-    """
+    """Whether all bases below a file are there; ``known`` has the answers for others, and gets this one."""
     path = []
     while header.depth and header not in known:
         path.append(header)

@@ -24,7 +24,6 @@ class StoreContents(NamedTuple, Generic[EntryT]):
     """What lies in a store.
 
     Attributes:
-        entries: the companions, in the order of their ids.
         unread: those that cannot be read, by archive id or the name of their object, each with the reason.
         foreign: names that aren't the store's files. Those that begin with a dot are left out.
         bases: bytes of what removed companions have left.
@@ -40,7 +39,6 @@ def meant_by(entries: Sequence[EntryT], word: str) -> Sequence[EntryT]:
     """The companions that a word may mean.
 
     Args:
-        entries: of the store.
         word: an archive id or the beginning of one (four digits or more), a prefix of unique handles, a
             serialization id, the name of the file that was added, with or without ending, the class of the
             top module, or a name and an id as `store ls` has them: ``Ranker@3f9a1234abcd``, with the
@@ -64,13 +62,7 @@ def meant_by(entries: Sequence[EntryT], word: str) -> Sequence[EntryT]:
 
 
 def one_of(entries: Sequence[EntryT], word: str, store: str) -> EntryT:
-    """The only companion that a word means.
-
-    Args:
-        entries: of the store.
-        word: as of :func:`meant_by`.
-        store: its path or URL, for messages.
-    """
+    """The only companion that a word means."""
     meant = meant_by(entries, word)
     if len(meant) == 1:
         return meant[0]

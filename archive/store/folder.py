@@ -42,19 +42,12 @@ MOST_SECONDS = 60.0
 """Seconds for which another process that changes the store is waited for by default."""
 TURN_BYTES = 16
 """Bytes of the word that the last process to take the lock left in its file."""
-TOLD_AFTER, PAUSE = 1.0, 0.02
+NOTIFIED_AFTER, PAUSE = 1.0, 0.02
 """Seconds of waiting after which a line says so, and between two looks: most changes take less than that."""
 
 
 class Waiting:
-    """How long to wait for another process that changes a store, and where to say so.
-
-    Args:
-        most: in seconds.
-        notify: takes one line that says what is waited for.
-        clock: gives seconds.
-        sleep: waits for some.
-    """
+    """How long to wait for another process that changes a store; ``notify`` takes the line that says so."""
 
     def __init__(
         self,
@@ -70,12 +63,7 @@ class Waiting:
         self._sleep = sleep
 
     def until(self, is_free: Callable[[], bool], lock: str) -> None:
-        """Wait until a lock is free.
-
-        Args:
-            is_free: tries to take it.
-            lock: its path, for messages.
-        """
+        """Wait until a lock is free."""
         begin = self._clock()
         while not is_free():
             waited = self._clock() - begin
@@ -86,20 +74,14 @@ class Waiting:
                     file=lock,
                     in_python="waiting=…",
                 )
-            if self._notify is not None and waited >= min(TOLD_AFTER, self.most / 2):
+            if self._notify is not None and waited >= min(NOTIFIED_AFTER, self.most / 2):
                 self._notify(f"{lock}: another process changes the store; waiting for up to {self.most:g} s")
                 self._notify = None
             self._sleep(min(PAUSE, max(0.0, self.most - waited)))
 
 
 class KeptNames(NamedTuple):
-    """What lies in the folder of companions, or of bases.
-
-    Attributes:
-        files: the state of each regular file, by the id in its name.
-        unread: why each other one whose name has an id cannot be read, by its name without ending.
-        foreign: all further names.
-    """
+    """What lies in a folder of kept files: by id, those that can be read, or why not; and foreign names."""
 
     files: dict[str, Signature]
     unread: dict[str, str]
@@ -107,14 +89,7 @@ class KeptNames(NamedTuple):
 
 
 class Folder:
-    """The folder of a store.
-
-    Attributes:
-        path: the folder.
-        companions: the folder of companions in it.
-        bases: the folder of bases in it.
-        index: the index in it.
-    """
+    """The folder of a store."""
 
     def __init__(self, path: str | os.PathLike[str], waiting: Waiting | None = None) -> None:
         self.path = Path(path)
@@ -196,12 +171,7 @@ class Folder:
         return self.kept_path(header.base_id.hex()), self.base_path(header.base.hex())
 
     def read(self, path: Path, most: int | None = None, begins: bytes = b"") -> bytes:
-        """The content of a file of the store.
-
-        Args:
-            most: bytes that it may have.
-            begins: what it begins with; if it does not, no more of it is read.
-        """
+        """The content of a file of the store. If it does not begin with ``begins``, no more of it is read."""
         with self._opened(path) as folder:
             return folder.read(path.name, most, begins)
 
@@ -220,11 +190,7 @@ class Folder:
         return None if status is None else Signature.of(status)
 
     def write(self, path: Path, data: bytes) -> Signature:
-        """Write a file of the store, in the place of the one of that name, and bring its name to the disk.
-
-        Returns:
-            Its state.
-        """
+        """Write a file of the store, in the place of the one of that name, and bring its name to the disk."""
         if path.parent == self.bases:
             self.bases.mkdir(exist_ok=True)
         with self._opened(path) as folder:
@@ -251,10 +217,8 @@ class Folder:
     def locked(self) -> Iterator[bool]:
         """Wait until no other process, and no other thread, changes the store; then keep them waiting.
 
-        Whoever takes the lock writes a new word into its file first.
-
-        Yields:
-            Whether nobody took the lock since this folder's last turn: its word is still there.
+        Whoever takes the lock writes a new word into its file first. Yields whether this folder's last word
+        was still there: then nobody took the lock since.
         """
         path = self.path / LOCK
         with self._opened(path) as folder:

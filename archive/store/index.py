@@ -92,12 +92,7 @@ def read_index(folder: Folder) -> dict[str, StoreEntry]:
 
 
 def _entries(data: bytes) -> Iterator[StoreEntry]:
-    """The entries of an index.
-
-    Raises:
-        ValueError: it is not what :func:`build_index` writes.
-        Error: of sqlite3; it isn't a database, or is broken.
-    """
+    """The entries of an index."""
     if not data:
         raise ValueError
     with closing(sqlite3.connect(":memory:")) as memory:
@@ -146,14 +141,7 @@ def _row(entry: StoreEntry) -> tuple[object, ...]:
 
 
 def _entry(row: Sequence[Any], room: int) -> StoreEntry:
-    """The entry in a row.
-
-    Args:
-        room: inflated bytes that its handles may have.
-
-    Raises:
-        ValueError: a value is of another type, the time has no day, or the handles are too long.
-    """
+    """The entry in a row."""
     if tuple(map(type, row)) != TYPES:
         raise ValueError
     *model, handles, code, redacted_id, root, file, added, size, digest, body, base, depth = row[:-3]
@@ -163,29 +151,13 @@ def _entry(row: Sequence[Any], room: int) -> StoreEntry:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError
     archive_id, prefix, serialization_id, top, qualified_top = model
-    facts = Facts(
-        archive_id,
-        prefix,
-        serialization_id,
-        top,
-        qualified_top,
-        _unpacked(handles, room),
-        frozenset(names),
-        redacted_id,
-    )
+    ranges, records = _unpacked(handles, room), frozenset(names)
+    facts = Facts(archive_id, prefix, serialization_id, top, qualified_top, ranges, records, redacted_id)
     return StoreEntry(facts, root, file, added, size, digest, body, base, depth, Signature(*row[-3:]))
 
 
 def _unpacked(data: bytes, room: int) -> tuple[range, ...]:
-    """Ranges of handles.
-
-    Args:
-        data: the ranges, packed.
-        room: bytes that they may have inflated.
-
-    Raises:
-        ValueError: the data were changed, or are too long.
-    """
+    """Ranges of handles."""
     engine = zlib.decompressobj()
     inflated = engine.decompress(data, room + 1)  # where 0 would mean: without bound
     if len(inflated) > room:

@@ -57,10 +57,7 @@ class KeptNotes:
     """The facts about a companion that it does not hold itself.
 
     Attributes:
-        file: the name of the file that was added, without folder.
-        added: when, in seconds since 1970.
         root: the folder of all records in the archive; "" where it is not known.
-        serialization_id: of the archive; "" where it is not known.
         recipe: how the companion comes back from its plain form.
         lines: digests of the lines of each code record, concatenated
             (:mod:`~archive.reader.line_digests`); none where the archive itself was not added.
@@ -83,13 +80,7 @@ class KeptNotes:
 
 
 class CompanionParts(NamedTuple):
-    """A companion, taken apart.
-
-    Attributes:
-        data: the companion.
-        notes: the facts beside it, as they are kept.
-        plain: its plain form.
-    """
+    """A companion, taken apart."""
 
     data: bytes
     notes: bytes
@@ -127,13 +118,7 @@ def base_name(header: KeptHeader) -> str:
 
 
 class Base(NamedTuple):
-    """A base of others.
-
-    Attributes:
-        archive_id: of the companion.
-        depth: how many bases lie below it.
-        body: its body.
-    """
+    """A base of others."""
 
     archive_id: bytes
     depth: int
@@ -195,8 +180,6 @@ class Inflated(NamedTuple):
     """What a kept companion holds.
 
     Attributes:
-        header: its header.
-        notes: the facts beside the companion.
         body: notes and plain form.
         data: the companion, where the file holds it as it is; else None.
         weight: bytes of a file whose limits this one gets: its own, as long as it has no base.
@@ -215,11 +198,7 @@ class Inflated(NamedTuple):
 
 
 def inflate(data: memoryview, header: KeptHeader, base: bytes) -> Inflated:
-    """What a kept companion holds.
-
-    Args:
-        base: the body of its base; empty where it has none.
-    """
+    """What a kept companion holds; ``base`` is the body of its base, empty where it has none."""
     size = header.inflated if header.depth else header.notes + header.size
     memory.take(size, "bytes of a kept companion")
     content = unzstd(data[HEADER.size :], size, _dictionary(base))
@@ -238,12 +217,9 @@ def inflate(data: memoryview, header: KeptHeader, base: bytes) -> Inflated:
 
 
 class Given(NamedTuple):
-    """A companion that is given out.
+    """A companion that is given out: what was added, to the byte, if ``is_exact``.
 
-    Attributes:
-        data: the file.
-        is_exact: whether it is what was added, to the byte; else it is one of the same facts, for the
-            libraries that compress give other bytes than at that time.
+    Else it has the same facts: the libraries that compress give other bytes than at that time.
     """
 
     data: bytes
@@ -280,11 +256,7 @@ def _parsed(data: bytes, version: int) -> KeptNotes:
 
 
 def _cut(digests: bytes, sizes: Mapping[str, int]) -> dict[str, bytes]:
-    """The digests of each code record.
-
-    Raises:
-        ValueError: there are more or fewer than the sizes say.
-    """
+    """The digests of each code record."""
     if min(sizes.values(), default=0) < 0 or sum(sizes.values()) != len(digests):
         raise ValueError
     ends = accumulate(sizes.values())

@@ -25,11 +25,7 @@ ETAG = "ETag"
 
 
 class Objects:
-    """The objects below a URL.
-
-    Attributes:
-        name: the URL, for messages.
-    """
+    """The objects below a URL."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
@@ -54,11 +50,7 @@ class Objects:
             return place.facts()
 
     def read(self, name: str, most: int) -> bytes:
-        """An object.
-
-        Args:
-            most: the bytes that it may have.
-        """
+        """An object."""
         return self.versioned(name, most)[0]
 
     def found(self, name: str, most: int) -> bytes:

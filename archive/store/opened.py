@@ -41,12 +41,7 @@ class Signature(NamedTuple):
 
 
 class OpenFolder:
-    """A folder of a store, inside a ``with`` statement.
-
-    Args:
-        path: the folder.
-        is_root: whether it is the store itself, whose path is its user's: that may be a link.
-    """
+    """A folder of a store, inside a ``with`` statement; only the store itself (``is_root``) may be a link."""
 
     def __init__(self, path: Path, *, is_root: bool = False) -> None:
         self.path = path
@@ -112,9 +107,7 @@ class OpenFolder:
     def read(self, name: str, most: int | None = None, begins: bytes = b"") -> bytes:
         """The content of a regular file, which is read, and never mapped.
 
-        Args:
-            most: bytes that it may have.
-            begins: what it begins with; if it does not, no more of it is read.
+        If it does not begin with ``begins``, no more of it is read.
         """
         path = self.path / name
         with named(path), os.fdopen(self.open(name), "rb", buffering=0) as file:
@@ -128,11 +121,7 @@ class OpenFolder:
             return data
 
     def write(self, name: str, data: bytes) -> Signature:
-        """Write a regular file whole, in the place of the one of that name, and bring its name to the disk.
-
-        Returns:
-            Its state.
-        """
+        """Write a regular file whole, replacing the one of that name, and bring its name to the disk."""
         there = self.status(name)
         mode = None if there is None else there.st_mode & MODE_BITS
         status = put(data, self.path / name, self._handle, mode)

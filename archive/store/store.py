@@ -50,16 +50,7 @@ UNWRITTEN = 64
 
 @bounded_members
 class Store(Closing):
-    """A folder of companions. :meth:`open` opens one; threads and processes may use one at once.
-
-    Args:
-        folder: the folder, which is a store.
-        limits: what a companion may cost.
-
-    Attributes:
-        folder: as given.
-        limits: as given.
-    """
+    """A folder of companions. :meth:`open` opens one; threads and processes may use one at once."""
 
     def __init__(self, folder: Folder, limits: Limits) -> None:
         self.folder = folder
@@ -76,14 +67,7 @@ class Store(Closing):
         limits: Limits = DEFAULT_LIMITS,
         waiting: Waiting | None = None,
     ) -> Store:
-        """Open a store.
-
-        Args:
-            path: the folder.
-            create: make a store of an empty folder, or one that is not there.
-            limits: what a companion may cost.
-            waiting: how long to wait for a process that changes the store; by default 60 s, silently.
-        """
+        """Open a store; ``create`` makes one of an empty folder, or of one that is not there."""
         folder = Folder(path, waiting)
         if create:
             folder.create()
@@ -177,17 +161,7 @@ class Store(Closing):
     def add(
         self, source: Source | MadeCompanion, *, name: str = "", replace: bool = False
     ) -> Addition[StoreEntry]:
-        """Add a companion, or the companion of an archive.
-
-        Args:
-            source: the file, or what :func:`~archive.store.adding.made_of` makes of it.
-            name: of the file; by default its path.
-            replace: let it take the place of another companion of its archive id.
-
-        Raises:
-            NoDebugInfoError: it is an archive without debug info.
-            TakenError: its archive id or prefix is another one's.
-        """
+        """Add a companion, or the companion of an archive: see :class:`~archive.store.stores.OwnStore`."""
         made = source if isinstance(source, MadeCompanion) else made_of(source, name, self.limits)
         new = new_of(made, self.limits)
         key, known = new.facts.archive_id, self._catalogue.known()
@@ -216,15 +190,9 @@ class Store(Closing):
         return Addition(entry, "replaced" if was_there else "added")
 
     def _holds(self, archive_id: str, new: NewCompanion, *, others: bool = True) -> bool:
-        """Whether the companion that is kept of an archive id holds all that a new one does.
+        """Whether what is kept under an archive id has all of a new companion.
 
-        Args:
-            archive_id: of both.
-            new: the new one.
-            others: whether it may hold others.
-
-        Raises:
-            TakenError: it holds others, and may not.
+        If it has other facts, and may not (``others``), a TakenError is raised.
         """
         try:
             kept = self._files.read(archive_id)
@@ -280,9 +248,6 @@ class Store(Closing):
         """Look for what is wrong: each file is read whole, and the index compared with the files.
 
         A wrong index is rebuilt, if the store can be written.
-
-        Yields:
-            Diagnostics whose ``record`` is a file of the store.
         """
         is_wrong = False
         for diagnostic in checked(self.folder, self._files.fresh(), self.limits):

@@ -39,11 +39,7 @@ INEXACT = "comes back with the same facts, but other bytes: the libraries that c
 
 
 def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagnostic]:
-    """Look for what is wrong in a store.
-
-    Yields:
-        Diagnostics, by the file that each is about.
-    """
+    """Look for what is wrong in a store."""
     entries: dict[str, StoreEntry] = {}
     names, bases = folder.companion_names(), folder.base_names()
     for where, unread in ((COMPANIONS, names.unread), (BASES, bases.unread)):

@@ -169,8 +169,8 @@ def digest(source: Source, *, of: Of = "model", prefix: str = "", limits: Limits
             any file.
         of: ``model`` for what it computes, ``weights`` for its tensors' names, dtypes, shapes and elements,
             ``debug`` for the debug info in it, ``file`` for its bytes.
-        prefix: of weights, what is taken from the beginning of names: ``module.``. If some have it, they
-            only they count; if none has, all count as they are.
+        prefix: of weights, what is taken from the beginning of names: ``module.``. If some have it, only
+            they count; if none has, all count as they are.
         limits: what hostile input may cost.
 
     Raises:
@@ -217,12 +217,7 @@ def _check_model(archive: Archive) -> None:
 
 
 def value_of(of: Of, parts: Mapping[str, str]) -> str:
-    """The digest of a list of parts.
-
-    Args:
-        of: what they are parts of.
-        parts: their digests by name, sorted.
-    """
+    """The digest of a list of parts."""
     lines = [f"debug-archive {of} {VERSIONS[of]}", *(f"{value}  {name}" for name, value in parts.items())]
     return hashlib.sha256(
         "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")

@@ -34,11 +34,7 @@ MANGLED = re.compile(rf"\.{MANGLE}(\d+)")
 
 
 class Definitions:
-    """The classes and functions of generated code.
-
-    Args:
-        code: the code's texts by module: ``__torch__.models``.
-    """
+    """The classes and functions of generated code, which is given by module: ``__torch__.models``."""
 
     def __init__(self, code: Mapping[str, str]) -> None:
         texts = defaultdict[str, list[str]](list)
@@ -54,11 +50,7 @@ class Definitions:
         self._texts = {name: "".join(parts) for name, parts in texts.items()}
 
     def number(self, used: Iterable[str]) -> None:
-        """Number classes of one name by their first use.
-
-        Args:
-            used: the names of classes outside of code, in order.
-        """
+        """Number classes of one name by their first use: outside of code, in order, then in it."""
         counts = defaultdict[str, int](int)
         queue = [*used, *sorted(self._texts, key=_by_mangle)]
         queue.reverse()

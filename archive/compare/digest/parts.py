@@ -89,11 +89,7 @@ NO_MODULE = re.compile(r"(?:.*:)?CONSTANTS\.c\d+|bytecode:.*", re.DOTALL)
 
 
 def module_digests(tensors: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    """The digest of each module.
-
-    Args:
-        tensors: the digests of tensors by name.
-    """
+    """The digest of each module."""
     hashes: dict[str, hashlib._Hash] = {}
     for name in sorted(tensors):
         if NO_MODULE.fullmatch(name):

@@ -42,7 +42,6 @@ class ValueBytes:
     """Bytes of values.
 
     Args:
-        contents: the digests of tensors.
         place: gives the record of a storage by its key.
         text: what stands for a text.
         name: what stands for the name of a class.
@@ -194,13 +193,7 @@ PIECE = 1 << 23
 
 
 class TensorDigests:
-    """The digests of an archive's tensors and storages, each computed once.
-
-    Args:
-        tensors: the archive's.
-        file: its name, for messages.
-        size: its bytes.
-    """
+    """The digests of an archive's tensors and storages, each computed once."""
 
     def __init__(self, tensors: Tensors, file: str, size: int) -> None:
         self._tensors, self._file = tensors, file

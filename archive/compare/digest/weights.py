@@ -2,8 +2,7 @@ r"""The weights of a model, each with its digest: equal in any format that keeps
 
 A part is a tensor, called by its name. Its digest is the sha256 of a line and the 32 bytes that follow it:
 
-- the line is its dtype and its shape, as PyTorch calls them: ``float32 [3, 2]``, then ``
-``. After the
+- the line is its dtype and its shape, as PyTorch calls them: ``float32 [3, 2]``, then ``\n``. After the
   shape stand, each after a blank, the scheme, scale and zero point of a quantised tensor (the axis of one
   with a scale a channel), and ``conj`` or ``neg``, if that is still to be done to the elements;
 - the bytes are the digest of its elements, as :mod:`archive.compare.digest.values` has it: in logical order,
@@ -38,25 +37,14 @@ if TYPE_CHECKING:
 
 
 class Weights(NamedTuple):
-    """The digests of a model's weights.
-
-    Attributes:
-        parts: hexadecimal digits by name, sorted.
-        left_out: how many weights lack the prefix that others have.
-    """
+    """The digests of a model's weights, and how many lack the prefix that others have."""
 
     parts: Mapping[str, str]
     left_out: int
 
 
 def weights(archive: Archive, prefix: str) -> Weights:
-    """The digests of a model's weights.
-
-    Args:
-        archive: a model.
-        prefix: what is taken from the beginning of names. If some weights have it, only they count; if none
-            has, all count as they are.
-    """
+    """The digests of a model's weights, without a prefix of their names: see :func:`archive.digest`."""
     named = dict(_weights(archive))
     wrapped = [name for name in named if name.startswith(prefix)] or list(named)
     if not wrapped:

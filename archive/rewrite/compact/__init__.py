@@ -76,10 +76,6 @@ def _layouts(record: RangeRecord, name: str, layout: RangeLayout, *, tables: boo
 
     PyTorch fails to look up a range in the record of a code record if it has no rows, unless it has a string
     table.
-
-    Args:
-        layout: the one that it has.
-        tables: whether the archive has string tables.
     """
     if not tables or layout in (RangeLayout.PAIR, RangeLayout.TAG_FIRST):
         return {layout}

@@ -48,10 +48,6 @@ def same_facts(before: Archive, after: Archive) -> None:
     stack, frame by frame. Tags that no source range has are expected as :mod:`archive.debuginfo.mending`
     replaces them. It does not matter which rows share an object, nor whether an empty source is the null
     source: PyTorch reads both alike.
-
-    Args:
-        before: the archive whose facts are expected.
-        after: the archive that is checked.
     """
     with in_file(after.file):
         old, new = before.range_table.numbers, after.range_table.numbers
@@ -74,15 +70,7 @@ def compare_ranges(
     tags: bool = True,
     unnamed: bool = True,
 ) -> None:
-    """Refuse records of source ranges that differ.
-
-    Args:
-        archive: the expected one.
-        other: the one that is checked.
-        names: records that both have.
-        tags: compare tags, too.
-        unnamed: take a filename of None for another than "".
-    """
+    """Refuse records of source ranges that differ; with ``unnamed``, a filename of None is not ""."""
     before, after = archive.range_table, other.range_table
     order, other_order = (
         np.array([table.numbers[name] for name in names], np.int64) for table in (before, after)
@@ -97,15 +85,7 @@ def compare_ranges(
 def compare_rows(
     archive: Archive, other: Archive, rows: tuple[Ints, Ints], fields: Sequence[str], *, unnamed: bool
 ) -> None:
-    """Refuse rows of source ranges that differ, pair by pair.
-
-    Args:
-        archive: the expected one.
-        other: the one that is checked.
-        rows: of both, by their numbers in the whole archive.
-        fields: columns that are compared besides the source.
-        unnamed: take a filename of None for another than "".
-    """
+    """Refuse rows of source ranges that differ, pair by pair, by their numbers in the whole archives."""
     before, after = archive.range_table, other.range_table
     row, at = rows
 

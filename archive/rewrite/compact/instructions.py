@@ -81,13 +81,7 @@ class Composer:
         self._parts: list[Part] = []
 
     def add(self, op: np.ndarray | int, arg: Ints | int = 0, *, at: Ints | None = None) -> None:
-        """Add one instruction to each value.
-
-        Args:
-            op: its opcode: one for all, or one for each.
-            arg: its number: one for all, or one for each.
-            at: the values that get it, none twice; by default all.
-        """
+        """Add one instruction to each value, or to those ``at`` some places, none twice."""
         where = slice(None) if at is None else at
         self._counts[where] += 1
         self._parts.append((where, 1, op, arg))
@@ -139,12 +133,7 @@ def tuples(items: Instructions, counts: Ints) -> Instructions:
 
 
 def integer_lists(items: Instructions, builder: int) -> Instructions:
-    """Make typed lists: each value's instructions make the integers.
-
-    Args:
-        items: the integers.
-        builder: the number of ``BUILDER`` among the strings.
-    """
+    """Make typed lists: each value's instructions make the integers."""
     lists = Composer(len(items))
     lists.add(SHARED_GLOBAL, builder)
     lists.add(MARK)
@@ -168,12 +157,7 @@ TEXT_BYTES = 4
 
 
 def pickled(code: Instructions, strings: Sequence[bytes]) -> bytes:
-    """Write the pickle of one value.
-
-    Args:
-        code: the value's instructions.
-        strings: the texts and names by number; both lines of a name end in a newline.
-    """
+    """Write the pickle of one value from instructions and strings; both lines of a name end in a newline."""
     with memory.lent(6 * memory.NUMBER * len(code.op), "instructions"):
         op, arg = _with_memo(code)
         op = _with_widths(op, arg)
@@ -274,7 +258,6 @@ def _entries(is_put: np.ndarray, key: Ints, keys: int) -> Ints:
     Args:
         is_put: whether it is a write (m). Each key is written once, before it is read.
         key: the value's key (m).
-        keys: the number of keys.
     """
     every = np.arange(len(key))
     last = np.zeros(keys, np.int64)

@@ -134,12 +134,7 @@ def _texts(table: RangeTable, objects: Ints) -> PiecedTexts:
 
 
 def range_ways(record: RangeRecord, layouts: Collection[RangeLayout]) -> Iterator[bytes]:
-    """Write the record in several ways. Which one deflates best depends on its contents.
-
-    Args:
-        record: the rows.
-        layouts: the layouts that may be used: the string table, one without, or both.
-    """
+    """Write the record in several ways. Which one deflates best depends on its contents."""
     length, longest = record.texts.length(), NEVER
     sharings = list(_sharings(record))
     inline = [layout for layout in layouts if layout is not RangeLayout.STRING_TABLE]

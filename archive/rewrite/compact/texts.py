@@ -42,13 +42,7 @@ def own_strings(strings: StringTable, index: Ints) -> tuple[list[bytes], Ints]:
 
 
 def string_numbers(strings: StringTable, index: Ints, known: dict[bytes, int]) -> Ints:
-    """Number strings, equal ones alike; -1 stays (n).
-
-    Args:
-        strings: the strings.
-        index: indices into them, or -1 (n).
-        known: the number of each string so far. New strings are added.
-    """
+    """Number strings, equal ones alike, as in ``known``, to which new ones are added; -1 stays (n)."""
     there = index[index >= 0]
     low = int(there.min(initial=len(strings)))
     is_used = np.zeros(max(int(there.max(initial=0)) + 1 - low, 1), np.bool_)
@@ -154,14 +148,7 @@ def _cut(texts: PiecedTexts) -> PiecedTexts:
 
 
 def _replaced(texts: PiecedTexts, strings: list[bytes], counts: Ints, parts: Ints) -> PiecedTexts:
-    """Replace each piece by others.
-
-    Args:
-        texts: the texts whose pieces are replaced.
-        strings: the other pieces.
-        counts: how many replace each piece.
-        parts: their numbers, concatenated.
-    """
+    """Replace each piece by as many others as ``counts`` says; ``parts`` has their numbers, concatenated."""
     sizes = counts[texts.piece]
     memory.take(8 * memory.NUMBER * int(sizes.sum()), "pieces of texts")
     part = parts[spread(firsts(counts)[texts.piece], sizes)]

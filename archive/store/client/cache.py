@@ -38,24 +38,14 @@ def folder_of(environment: Mapping[str, str]) -> Path:
 
 
 class Cache:
-    """A folder of files, each with the digest of its content in its name.
-
-    Args:
-        folder: the folder; made when the first file is kept.
-        most: bytes of all files together.
-    """
+    """A folder of files, each with the digest of its content in its name."""
 
     def __init__(self, folder: Path, most: int = MOST_KEPT) -> None:
         self._folder = folder
         self._most = most
 
     def get(self, key: str, digest: str) -> bytes | None:
-        """A file that is kept; None if it is not there, or was changed.
-
-        Args:
-            key: its name, of hexadecimal digits.
-            digest: of its content.
-        """
+        """A file that is kept; None if it is not there, or was changed."""
         path = self._path(key, digest)
         try:
             if not stat.S_ISREG(path.stat().st_mode):  # others may write here: a pipe has no end

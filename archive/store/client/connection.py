@@ -53,12 +53,7 @@ BESIDE_A_BYTE = 16
 
 
 class RequestBudget:
-    """What is left of a request's time and bytes: for its tries, redirections, headers and bodies together.
-
-    Args:
-        seconds: that it may be silent, or slow (:mod:`archive.io.patience`).
-        clock: gives seconds.
-    """
+    """What is left of a request's time and bytes for all its tries, redirections, headers and bodies."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
@@ -84,11 +79,7 @@ class RequestBudget:
         return LateError() if has_deadline() else ArchiveError(too_slow(self._seconds))
 
     def prolong(self, count: int) -> None:
-        """Add the time that received or sent bytes grant.
-
-        Raises:
-            LateError: the deadline of the work has passed.
-        """
+        """Add the time that received or sent bytes grant."""
         now = self._clock()
         self._end = now + seconds_left(prolonged(self._end - now, count, self._seconds))
 
@@ -120,7 +111,7 @@ def opener_of(budget: RequestBudget) -> OpenerDirector:
     """What opens one request, and never a file, as ``urlopen`` would."""
     opener = OpenerDirector()
     others = (HTTPErrorProcessor(), HTTPDefaultErrorHandler(), UnknownHandler())
-    for handler in (ProxyHandler(), _Plain(budget), _Encrypted(budget), _Redirections(), *others):
+    for handler in (ProxyHandler(), _Requests(budget), _Redirections(), *others):
         opener.add_handler(handler)
     return opener
 
@@ -226,19 +217,13 @@ class _BoundedEncrypted(_Bounded, http.client.HTTPSConnection):
     """The same with TLS."""
 
 
-class _Plain(HTTPHandler):
+class _Requests(HTTPHandler, HTTPSHandler):
     def __init__(self, budget: RequestBudget) -> None:
         super().__init__()
         self._budget = budget
 
     def http_open(self, req: Request) -> http.client.HTTPResponse:
         return self.do_open(partial(_Bounded, budget=self._budget), req)
-
-
-class _Encrypted(HTTPSHandler):
-    def __init__(self, budget: RequestBudget) -> None:
-        super().__init__()
-        self._budget = budget
 
     def https_open(self, req: Request) -> http.client.HTTPResponse:
         return self.do_open(partial(_BoundedEncrypted, budget=self._budget), req)
@@ -250,11 +235,7 @@ class _Redirections(HTTPRedirectHandler):
     def redirect_request(  # noqa: PLR0917 (urllib's)
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
-        """The request that a redirection asks for.
-
-        Raises:
-            HTTPError: it is not followed.
-        """
+        """The request that a redirection asks for."""
         if req.type == "https" and not newurl.lower().startswith("https:"):
             why = f"{msg} - a redirection from https to {newurl.partition(':')[0]} is not allowed"
             raise HTTPError(req.full_url, code, why, headers, fp)
@@ -287,26 +268,14 @@ UNAUTHORIZED = 401
 
 
 class Reply(NamedTuple):
-    """An answer.
-
-    Attributes:
-        status: of HTTP.
-        data: its body.
-    """
+    """An answer."""
 
     status: int
     data: bytes
 
 
 class Connection:
-    """Asks a server.
-
-    Args:
-        url: its address; what follows the host is the beginning of all paths.
-
-    Attributes:
-        name: the address for messages, without what is secret in it.
-    """
+    """Asks a server; what follows the host in its URL is the beginning of all paths."""
 
     def __init__(self, url: str) -> None:
         self.name = shown(url).rstrip("/")
@@ -330,18 +299,7 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> Reply:
-        """The answer to a request.
-
-        Args:
-            path: appended to the address.
-            query: the parameters.
-            most: bytes that it may have.
-            headers: of the request.
-            body: is put, where it is given.
-
-        Raises:
-            LateError: the deadline of the work has passed.
-        """
+        """The answer to a request, of ``most`` bytes at most."""
         url = f"{self._base}{path}" + (f"?{urlencode(query)}" if query else "")
         method = "GET" if body is None else "PUT"
         request = Request(url, body, dict(headers or {}), method=method)  # noqa: S310 (only http and https)
@@ -357,11 +315,7 @@ class Connection:
         raise AssertionError  # the last try returns or raises
 
     def _reply(self, request: Request, most: int, budget: RequestBudget) -> Reply:
-        """The answer to one try.
-
-        Raises:
-            _AgainError: another try may have another answer.
-        """
+        """The answer to one try."""
         try:
             with in_file(self.name), opener_of(budget).open(request, timeout=SECONDS_OF_SILENCE) as response:
                 return Reply(response.status, self._body(response, most, budget))
@@ -384,11 +338,7 @@ class Connection:
         raise ServerRefusal(error.code, why, self.name)
 
     def _body(self, response: http.client.HTTPResponse, most: int, budget: RequestBudget) -> bytes:
-        """A body, read to its end.
-
-        Raises:
-            HTTPException: it is cut.
-        """
+        """A body, read to its end."""
         data = bytearray()
         while piece := response.read(PIECE):
             data += piece
@@ -401,11 +351,7 @@ class Connection:
 
 
 class ServerRefusal(ArchiveError):  # noqa: N818 (what the server says)
-    """A server's refusal.
-
-    Attributes:
-        status: of HTTP.
-    """
+    """A server's refusal."""
 
     def __init__(self, status: int, why: str, file: str) -> None:
         super().__init__(why, file=file)

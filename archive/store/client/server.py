@@ -34,17 +34,7 @@ LARGEST = 256 << 20
 
 
 class Server:
-    """The store of a server.
-
-    Args:
-        url: its address.
-        limits: what a companion may cost.
-
-    Attributes:
-        file: the address, for messages.
-        unread: none: a server lists what can be read.
-        damaged: likewise.
-    """
+    """The store of a server. It lists only what can be read, so nothing is ``unread`` or ``damaged``."""
 
     def __init__(self, url: str, *, limits: Limits = DEFAULT_LIMITS) -> None:
         self._connection = Connection(url)
@@ -109,16 +99,7 @@ class Server:
         return as_listed(archive, entry, "what its server lists")
 
     def add(self, source: Source, *, name: str = "", replace: bool = False) -> Addition[ServerEntry]:
-        """Add a companion, or the companion of an archive, which is made here.
-
-        Args:
-            source: the file.
-            name: of the file; by default its path.
-            replace: let it take the place of another companion of its archive id.
-
-        Raises:
-            NoDebugInfoError: it is an archive without debug info.
-        """
+        """Add a companion, or the companion of an archive, which is made here."""
         made = made_of(source, name, self._limits)
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
         headers = {"Content-Type": "application/octet-stream"}
