@@ -14,12 +14,14 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import archive
+from archive.base.patterns import LazyPattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 NEED_TORCH = ("archive.backend", "archive.effects", "archive.cli.demo")
 """Rooms that are not imported: what they match are texts of this process."""
+PATTERN = (re.Pattern, LazyPattern)
 MOST_ITEMS = 6
 """Items of a pattern, from the first one on, that a text repeats."""
 CATEGORIES = {
@@ -56,7 +58,7 @@ def patterns() -> dict[str, UsedPattern]:
             continue
         for name, value in vars(importlib.import_module(module.name)).items():
             whole = f"{module.name}.{name}"
-            if isinstance(value, re.Pattern):
+            if isinstance(value, PATTERN):
                 if whole in uses.defined:
                     found[whole] = UsedPattern(
                         value, frozenset(uses.methods[whole] or PASSED.get(whole, METHODS))
@@ -101,10 +103,10 @@ def _uses() -> _Uses:
 
 
 def _patterns_in(value: object) -> Iterator[re.Pattern[Any]]:
-    if isinstance(value, re.Pattern):
+    if isinstance(value, PATTERN):
         yield value
     elif isinstance(value, dict):
-        yield from (part for part in value.values() if isinstance(part, re.Pattern))
+        yield from (part for part in value.values() if isinstance(part, PATTERN))
     elif isinstance(value, list | tuple):
         for part in value:
             yield from _patterns_in(part)

@@ -7,7 +7,6 @@ how the rest gets out.
 
 from __future__ import annotations
 
-import re
 from contextlib import closing
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.patterns import pattern_of
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.compiled.spare import spare_records
 from archive.formats.record_kinds import UNNAMED_ROOT, RecordKind
@@ -60,7 +60,7 @@ SHORTEST_BY_CHANCE = dict.fromkeys(
     (LeakKind.DRIVE, LeakKind.EMAIL, LeakKind.URL, LeakKind.HOME, LeakKind.COMMENT, LeakKind.HOST), 10
 ) | {LeakKind.UNC: 16}
 """Bytes of findings in numbers, and in strings that may be numbers: shorter ones occur by chance."""
-VERSION = re.compile(rb"(?i:version|release|cuda|cudnn|driver|toolkit|[=<>~]=)[^\n]{0,24}\Z")
+VERSION = pattern_of(rb"(?i:version|release|cuda|cudnn|driver|toolkit|[=<>~]=)[^\n]{0,24}\Z")
 """What stands before a version of four numbers, which looks like the address of a private network."""
 BEFORE_VERSION = 40
 MODULES = {RecordKind.CODE, RecordKind.RANGES}
@@ -165,7 +165,7 @@ class Finder:
         data = strings.data
         source = sources(kind, data, self._known.model)
         detectors = (
-            paths(data),
+            paths(data, words),
             keys(data, words),
             addresses(data),
             hosts(data, words),

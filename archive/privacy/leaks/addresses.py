@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from heapq import merge
 from typing import TYPE_CHECKING
 
+from archive.base.patterns import pattern_of
 from archive.privacy.leaks.vocabulary import Detection, LeakKind, places_of
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
 USER = rb"[A-Za-z0-9\x80-\xff][\w.+\x80-\xff-]{0,63}"
@@ -31,41 +32,41 @@ TOP = (
     rb"|(?!(?:py|so|sh|md|cc|rs)(?!\w))(?:[a-z]{2}|[A-Z]{2})|[\xc3-\xf4][\x80-\xff]{3,40}"
 )
 """Top domains. ``a@b.mT`` is a product; countries' domains that are file endings don't count."""
-MAILBOX = re.compile(rb"(?<![\w.+@\x80-\xff-])" + USER + rb"\Z")
-DOMAIN = re.compile(
+MAILBOX = pattern_of(rb"(?<![\w.+@\x80-\xff-])" + USER + rb"\Z")
+DOMAIN = pattern_of(
     rb"(?:[A-Za-z0-9\x80-\xff-]{1,63}\.){1,5}(?:" + TOP + rb")(?![\w(\[@-]|[ ]?=|\.\w)"
     rb"|\[?(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"
 )
-ANY_DOMAIN = re.compile(rb"(?:[A-Za-z0-9\x80-\xff-]{1,63}\.){1,5}[A-Za-z]{2,24}(?=[>\"'\x00\n]|\Z)")
-IN_WORDS = re.compile(
+ANY_DOMAIN = pattern_of(rb"(?:[A-Za-z0-9\x80-\xff-]{1,63}\.){1,5}[A-Za-z]{2,24}(?=[>\"'\x00\n]|\Z)")
+IN_WORDS = pattern_of(
     rb"([A-Za-z0-9][\w.+-]{0,63}) ?[\[({<] ?(?i:at) ?[\])}>] ?"
     rb"[A-Za-z0-9-]{1,63}(?:(?:\.| ?[\[({<] ?(?i:dot|punkt) ?[\])}>] ?)[A-Za-z0-9-]{1,63}){1,5}"
 )
 """An address as people hide it from machines: ``ann (at) acme [dot] com``."""
-NAME_BEFORE = re.compile(rb"(?<![\w.+-])[A-Za-z0-9][\w.+-]{0,63} ?\Z")
-AT_IN_WORDS = re.compile(rb"[\[({<] ?(?i:at) ?[\])}>]")
+NAME_BEFORE = pattern_of(rb"(?<![\w.+-])[A-Za-z0-9][\w.+-]{0,63} ?\Z")
+AT_IN_WORDS = pattern_of(rb"[\[({<] ?(?i:at) ?[\])}>]")
 OPENS = frozenset(b"<\"'\0\n:")
 """What stands before an address whose domain may have any top: the address is a string, or in brackets."""
-REPOSITORY = re.compile(rb":[\w.~-]++(?:/[\w.~-]++)++")
+REPOSITORY = pattern_of(rb":[\w.~-]++(?:/[\w.~-]++)++")
 """What follows a host where ``git`` is given a repository."""
-AT_PROMPT = re.compile(rb"([A-Za-z][\w-]{1,62}(?:\.[\w-]{1,62}){0,4}):(?=[~/])")
+AT_PROMPT = pattern_of(rb"([A-Za-z][\w-]{1,62}(?:\.[\w-]{1,62}){0,4}):(?=[~/])")
 """What follows ``@`` in a prompt, and where ``scp`` is given a file: ``ann@node17:~/net$``."""
-SCHEME = re.compile(rb"(?<![A-Za-z])[A-Za-z][A-Za-z0-9+.-]{1,20}\Z")
+SCHEME = pattern_of(rb"(?<![A-Za-z])[A-Za-z][A-Za-z0-9+.-]{1,20}\Z")
 MOST_BEFORE = 65
 """Bytes before ``@`` or ``://`` in which an address may begin, and the one before."""
-LOCATION = re.compile(
+LOCATION = pattern_of(
     rb"[A-Za-z]:\\[^\x00-\x20\x7f\"'<>`{}|^\x80-\xff]+"
     rb"|(?=[\w\[/%]|:[^\x00-\x20/@]{1,200}@)[^\x00-\x20\x7f\"'<>`\\{}|^\x80-\xff]+"
 )
 """What follows a scheme; a drive's path has backslashes, though no URL may."""
 URL_TRIMMED = b".,;:!)]*#"
-PUBLIC = re.compile(
+PUBLIC = pattern_of(
     rb"(?i:https?)://(?:[\w-]+\.){0,8}(?:pytorch\.org|python\.org|arxiv\.org|doi\.org|wikipedia\.org|w3\.org|apache\.org"
     rb"|numpy\.org|scipy\.org|nvidia\.com|openreview\.net)(?![\w@-]|\.\w)"
     rb"|https?://(?:www\.)?github\.com/(?:pytorch|python|numpy)(?![\w@-]|\.\w)"
 )
 """URLs that PyTorch's own docstrings have, and that everyone knows."""
-WEB = re.compile(rb"(?<![\w./@-])www\.[A-Za-z0-9-]+\.[\w./-]*[\w/]")
+WEB = pattern_of(rb"(?<![\w./@-])www\.[A-Za-z0-9-]+\.[\w./-]*[\w/]")
 PRIVATE = (
     (b"10.", rb"10(?:\.\d{1,3}){3}"),
     (b"192.168.", rb"192\.168(?:\.\d{1,3}){2}"),
@@ -73,10 +74,10 @@ PRIVATE = (
     (b"169.254.", rb"169\.254(?:\.\d{1,3}){2}"),
 )
 NETWORKS = [
-    (start, re.compile(rb"(?<![\w.-])" + pattern + rb"(?::\d{1,5})?(?![\w.-])")) for start, pattern in PRIVATE
+    (start, pattern_of(rb"(?<![\w.-])" + pattern + rb"(?::\d{1,5})?(?![\w.-])")) for start, pattern in PRIVATE
 ]
 """What addresses of private networks begin with, and their pattern. Others look like versions."""
-SID = re.compile(rb"S-1-5-21(?:-\d{1,10}){3,4}(?!\d)")
+SID = pattern_of(rb"S-1-5-21(?:-\d{1,10}){3,4}(?!\d)")
 """The number of an account of Windows."""
 MOST_OF_BYTE = 255
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from archive.privacy.leaks.hosts import NAMES_OF_HOSTS
-from archive.privacy.leaks.people import MOST_OF_VALUE, SIGNS, is_somebody, kind_of, named_by
+from archive.base.patterns import pattern_of
+from archive.privacy.leaks.hosts import MARKS_OF_HOSTS, NAMES_OF_HOSTS
+from archive.privacy.leaks.paths import MARKS_OF_HOMES
+from archive.privacy.leaks.people import BRACKETS, MOST_OF_VALUE, SIGNS, is_somebody, kind_of, named_by
 from archive.privacy.leaks.stored import stored_entries
 from archive.privacy.leaks.vocabulary import (
     HOSTS,
@@ -109,14 +111,14 @@ CALLED = (
     rb"\w{0,20}"
 )
 """What a key is called."""
-CALLED_KEY = re.compile(
+CALLED_KEY = pattern_of(
     CALLED + rb"[\"']?[ \t]{0,4}(?:=|:)[ \t]{0,4}(?:(?:Bearer|Basic|Token) )?[\"']?([A-Za-z0-9+/_=-]{20,})"
 )
 BITS = 3.8
 """Bits of entropy per character of strings of 20 and more; words have some 3."""
 BITS_OF_HEX = 3.0
 """The same of hexadecimal digits, each of which has at most 4."""
-HEX = re.compile(rb"[a-f0-9]{32,}|[A-F0-9]{32,}")
+HEX = pattern_of(rb"[a-f0-9]{32,}|[A-F0-9]{32,}")
 
 
 def keys(data: bytes, words: FoundWords) -> Iterator[Detection]:
@@ -173,7 +175,7 @@ VALUE = rb"(?:" + QUOTED + rb"|" + PICKLED + rb")"
 CALLS = {LeakKind.USER: USERS, LeakKind.HOST: HOSTS}
 """What users and hosts are called."""
 ENTRIES = {
-    kind: re.compile(rb"(?:" + b"|".join(names) + rb")" + VALUE, re.DOTALL) for kind, names in CALLS.items()
+    kind: pattern_of(rb"(?:" + b"|".join(names) + rb")" + VALUE, re.DOTALL) for kind, names in CALLS.items()
 }
 NAMES_OF_PEOPLE = (
     *(b"author", b"owner", b"creator", b"created", b"submitted", b"uploaded", b"login", b"user"),
@@ -190,45 +192,54 @@ NAMES_OF_PEOPLE = (
     *(b"committer", b"contact", b"patient", b"autor", b"auteur", b"verfasser", b"entity", b"whoami"),
 )
 """What stands in names of entries that name people, in small letters."""
-BEFORE_NAME = re.compile(rb"[\w.-]{1,24}\Z")
-NAMED = re.compile(rb"[\w.-]{2,64}(?=(?:\\{0,7}[\"'])?[ \t]{0,4}[:=])")
-NAMED_TEXT = re.compile(QUOTED)
-KEY_OF_GGUF = re.compile(rb"[\w.-]{2,64}")
-IN_GGUF = re.compile(rb"(?:(?P<list>\x09\0{3})\x08\0{3}(?P<count>.{8})|\x08\0{3})(?=.{8})", re.DOTALL)
+BEFORE_NAME = pattern_of(rb"[\w.-]{1,24}\Z")
+NAMED = pattern_of(rb"[\w.-]{2,64}(?=(?:\\{0,7}[\"'])?[ \t]{0,4}[:=])")
+NAMED_TEXT = pattern_of(QUOTED)
+KEY_OF_GGUF = pattern_of(rb"[\w.-]{2,64}")
+IN_GGUF = pattern_of(rb"(?:(?P<list>\x09\0{3})\x08\0{3}(?P<count>.{8})|\x08\0{3})(?=.{8})", re.DOTALL)
 """What GGUF has between a key and a text, or a list of texts: each begins with its length of 64 bits."""
 WIDE_LENGTH, MOST_IN_GGUF = 8, 64
-KEYS = re.compile(rb"(?P<name>" + CALLED + rb")" + VALUE, re.DOTALL)
+KEYS = pattern_of(rb"(?P<name>" + CALLED + rb")" + VALUE, re.DOTALL)
 VARIABLES = {
-    kind: re.compile(
+    kind: pattern_of(
         rb"(?:"
         + b"|".join(name for name in names if name.isupper())
         + rb")=[\"']?([A-Za-z0-9][\w.-]{1,62}(?:\[[\d,-]{1,64}\])?)(?![\w(\[])"
     )
     for kind, names in CALLS.items()
 }
-CALLED_SO = re.compile(CALLED + rb"\Z")
+CALLED_SO = pattern_of(CALLED + rb"\Z")
 PASSWORD_VARIABLE = b"PASSW"
-SECRET_VARIABLE = re.compile(rb"PASSW(?:OR)?D=[\"']?([^\s\"'\x00$(<]{6,200})")
-PASSWORD_IN_TEXT = re.compile(
+SECRET_VARIABLE = pattern_of(rb"PASSW(?:OR)?D=[\"']?([^\s\"'\x00$(<]{6,200})")
+PASSWORD_IN_TEXT = pattern_of(
     rb"(?i:passw(?:or)?d|passphrase)[ ]?[:=][ ]?(?=[^\s]{0,64}\d)(?=[^\s]{0,64}[A-Za-z])"
     rb"([^\s\"'()\[\]{}<>,;.=$]{6,64})(?![\w.(\[])"
 )
-PASSWORD = re.compile(rb"(?i:passw(?:or)?d|passphrase|pwd|secret(?:_?key)?)\Z")
+PASSWORD = pattern_of(rb"(?i:passw(?:or)?d|passphrase|pwd|secret(?:_?key)?)\Z")
 PRIVATE_KEY = b"PRIVATE KEY"
-BODY = re.compile(
+BODY = pattern_of(
     rb"PRIVATE KEY(?: BLOCK)?-----(?:(?:\s|\\{1,4}[nr])+(?:[\w-]+: [^\n\\]{0,200}|[A-Za-z0-9+/=]{16,4096}))+"
 )
 """The lines after the heading of a private key, some of them base64."""
-LINE = re.compile(rb"(?:\s|\\[nr])([A-Za-z0-9+/=]{16,4096})(?![A-Za-z0-9+/=:-])")
-SECRET = re.compile(rb"[^\s<>{}\[\]()]{6,200}")
-KEY = re.compile(rb"(?:(?:Bearer|Basic|Token) )?([A-Za-z0-9+/_=.~-]{20,})")
+LINE = pattern_of(rb"(?:\s|\\[nr])([A-Za-z0-9+/=]{16,4096})(?![A-Za-z0-9+/=:-])")
+SECRET = pattern_of(rb"[^\s<>{}\[\]()]{6,200}")
+KEY = pattern_of(rb"(?:(?:Bearer|Basic|Token) )?([A-Za-z0-9+/_=.~-]{20,})")
 NO_SECRETS = frozenset(b"password passwd string secret required optional hidden private".split())
 WIDEST = 1 << 16
 TELLING = Words(
-    [*(word for word, _ in ISSUED), *USERS, *HOSTS, PASSWORD_VARIABLE, PRIVATE_KEY],
+    [
+        *(word for word, _ in ISSUED),
+        *USERS,
+        *HOSTS,
+        PASSWORD_VARIABLE,
+        PRIVATE_KEY,
+        *BRACKETS,
+        *MARKS_OF_HOSTS,
+        *MARKS_OF_HOMES,
+    ],
     [*WORDS, *dict.fromkeys((*NAMES_OF_PEOPLE, *SIGNS, *NAMES_OF_HOSTS))],
 )
-"""Words that an entry may follow, or that it contains."""
+"""Words that an entry may follow, or that it contains, and those beside which other detectors look."""
 
 
 def entries(data: bytes, words: FoundWords, strings: PieceStrings | None = None) -> Iterator[Detection]:

@@ -15,8 +15,10 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from archive.base.patterns import pattern_of
 from archive.privacy.leaks.addresses import PUBLIC
 from archive.privacy.leaks.people import is_somebody
 from archive.privacy.leaks.vocabulary import (
@@ -28,6 +30,7 @@ from archive.privacy.leaks.vocabulary import (
     matched,
     places_of,
 )
+from archive.privacy.leaks.words import present
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +39,14 @@ if TYPE_CHECKING:
 
 BEGINS = rb"(?<![\w.@\\:$%~-])(?<!//)"
 """What no name comes right after."""
-WHOLE = re.compile(BEGINS + rb"[A-Za-z0-9][\w-]*+(?:\.[\w-]++){1,9}+(?![\w(\[@{]| ?=[^=])(?:\.(?!\w)|(?!\.))")
-PORT = re.compile(rb":\d{2,5}(?![\w.])")
+WHOLE = pattern_of(BEGINS + rb"[A-Za-z0-9][\w-]*+(?:\.[\w-]++){1,9}+(?![\w(\[@{]| ?=[^=])(?:\.(?!\w)|(?!\.))")
+TOP = pattern_of(rb"\.(?=([A-Za-z]{2,11})(?![\w(\[@{-]| ?=[^=]|\.\w))")
+"""The dot before the last label of such a name: single bytes are found sooner than how names begin."""
+CUT = bytes(code if bytes([code]).isalnum() or code in b"_.-" else 0 for code in range(256))
+"""Translates what no name has to NUL."""
+MOST_OF_NAME = 640
+"""Bytes before the top domain: ten labels with a dot each."""
+PORT = pattern_of(rb":\d{2,5}(?![\w.])")
 FEWEST_LABELS, MOST_OF_LABEL = 3, 63
 NO_CODE = frozenset(b"com edu gov mil corp lan intra intranet localdomain".split())
 """Top domains that no attribute is called."""
@@ -48,90 +57,125 @@ COUNTRIES = frozenset(
 """Countries whose top domain is neither a word nor the ending of a file."""
 TOPS = NO_CODE | USUAL | COUNTRIES
 LOCAL = b"local"
-WITH_PORT = re.compile(BEGINS + rb"[A-Za-z][\w-]{2,62}:\d{4,5}(?![\w.:/-])")
+WITH_PORT = pattern_of(BEGINS + rb"[A-Za-z][\w-]{2,62}:\d{4,5}(?![\w.:/-])")
+ENDS_IN_PORT = pattern_of(rb":(?=\d{4,5}(?![\w.:/-]))")
+BEFORE_PORT = pattern_of(BEGINS + rb"[A-Za-z][\w-]{2,62}\Z")
 SURE_PORT = 10_000
 LAST_PORT = (1 << 16) - 1
-INTRODUCES = re.compile(
+INTRODUCES = pattern_of(
     rb"(?i:host|hostname|node|addr|address|server|master|worker|endpoint|broker|scheduler"
     rb"|connect(?:ed|ing)?(?: to)?|listen(?:s|ing)? (?:at|on)|rank \d{1,5} (?:at|on))[\"']?[ =:]{1,3}[\"']?\Z"
 )
 """What stands before a name with a port."""
 MOST_INTRODUCED = 40
 LABEL = rb"[A-Za-z0-9-]{1,62}"
-AT_HOST = re.compile(rb"([A-Za-z][\w.-]{1,31})@([A-Za-z]" + LABEL + rb"(?:\." + LABEL + rb"){0,4})(?![\w@(])")
+AT_HOST = pattern_of(rb"([A-Za-z][\w.-]{1,31})@([A-Za-z]" + LABEL + rb"(?:\." + LABEL + rb"){0,4})(?![\w@(])")
 """A user at a machine; versions of symbols, ``free@GLIBC_2.2.5``, have a low line."""
 MOST_OF_USER = 32
-LOGS_IN = re.compile(rb"(?:^|[\s\"'`;&|(\0])(?:ssh|scp|sftp|rsync|mosh|sshfs|ssh-copy-id)[ ][^\n\0]{0,120}\Z")
+LOGS_IN = pattern_of(rb"(?:^|[\s\"'`;&|(\0])(?:ssh|scp|sftp|rsync|mosh|sshfs|ssh-copy-id)[ ][^\n\0]{0,120}\Z")
 MOST_OF_COMMAND = 140
-PROMPT = re.compile(rb" [^\]\n\0]{1,80}\][$#%]")
-PUBLIC_KEY = re.compile(rb"ssh-[a-z0-9-]{2,20} [A-Za-z0-9+/=]{16,2048} ")
+PROMPT = pattern_of(rb" [^\]\n\0]{1,80}\][$#%]")
+PUBLIC_KEY = pattern_of(rb"ssh-[a-z0-9-]{2,20} [A-Za-z0-9+/=]{16,2048} ")
 MOST_OF_KEY = 2200
 ENDS = frozenset(b"\0\n\"'")
 MONTHS = rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 HOST = rb"([A-Za-z0-9][\w-]*(?:\.[\w-]*[A-Za-z][\w-]*){0,6})"
-RUN = re.compile(MONTHS + rb"\d\d_\d\d-\d\d-\d\d_" + HOST)
-EVENTS = re.compile(rb"tfevents\.\d{9,11}\." + HOST)
-GIVEN = (
-    (b"DESKTOP-", re.compile(rb"DESKTOP-[A-Z0-9]{7}(?![\w-])")),
-    (b"LAPTOP-", re.compile(rb"LAPTOP-[A-Z0-9]{8}(?![\w-])")),
-    (b"WIN-", re.compile(rb"WIN-[A-Z0-9]{11}(?![\w-])")),
-    (b"ip-", re.compile(rb"ip(?:-\d{1,3}){4}(?![\w.-])")),
-)
+RUN = pattern_of(MONTHS + rb"\d\d_\d\d-\d\d-\d\d_" + HOST)
+OF_EVENTS = b"tfevents."
+EVENTS = pattern_of(rb"tfevents\.\d{9,11}\." + HOST)
+GIVEN = {
+    b"DESKTOP-": pattern_of(rb"DESKTOP-[A-Z0-9]{7}(?![\w-])"),
+    b"LAPTOP-": pattern_of(rb"LAPTOP-[A-Z0-9]{8}(?![\w-])"),
+    b"WIN-": pattern_of(rb"WIN-[A-Z0-9]{11}(?![\w-])"),
+    b"ip-": pattern_of(rb"ip(?:-\d{1,3}){4}(?![\w.-])"),
+}
 """What systems call a machine that nobody has named."""
-SYSTEM = re.compile(
+SYSTEMS = (b"Linux ", b"Darwin ", b"FreeBSD ")
+SYSTEM = pattern_of(
     rb"(?:Linux|Darwin|FreeBSD) "
     + HOST
     + rb" \d{1,3}\.\d{1,3}(?:\.\d{1,3})?[\w.+-]{0,60}(?: #\d| Darwin| FreeBSD)"
 )
 """What ``uname -a`` prints."""
 NAMES_OF_HOSTS = (b"hostname", b"machine")
-CALLED = re.compile(
+CALLED = pattern_of(
     rb"(?i:hostname|machine(?:[ _]name)?)[\"']?[ ]?[:=][ ]?[\"']?([A-Za-z][\w-]{2,62})(?![\w(.\[])"
 )
-NUMBERED = re.compile(rb"(?<![\w:.-])[0-9A-Fa-f]{1,4}(?:::?[0-9A-Fa-f]{1,4}){3,7}(?![\w:.-])")
+NUMBERED = pattern_of(rb"(?<![\w:.-])[0-9A-Fa-f]{1,4}(?:::?[0-9A-Fa-f]{1,4}){3,7}(?![\w:.-])")
 """The number of a network card, or an address of version 6 of the internet's protocol, perhaps."""
-CARD = re.compile(rb"[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}")
-HEXADECIMAL = re.compile(rb"[A-Fa-f]")
-SHARE = re.compile(rb"//([A-Za-z][\w-]{2,62}(?:\.[\w-]{1,62}){0,4})((?:/[\w.$ -]{1,255}){2,32})")
+BETWEEN_NUMBERS = pattern_of(rb":(?=[0-9A-Fa-f]{1,4}:)")
+"""The first colon in it, or the second, if these are two."""
+FIRST_NUMBER = pattern_of(rb"(?<![\w:.-])[0-9A-Fa-f]{1,4}:?\Z")
+CARD = pattern_of(rb"[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}")
+HEXADECIMAL = pattern_of(rb"[A-Fa-f]")
+SHARE = pattern_of(rb"//([A-Za-z][\w-]{2,62}(?:\.[\w-]{1,62}){0,4})((?:/[\w.$ -]{1,255}){2,32})")
 BEFORE_SHARE = frozenset(b"\0\n\"'= ")
 
 
+MARKS_OF_HOSTS = (OF_EVENTS, *GIVEN, *SYSTEMS)
+"""Words that machines' names stand beside, or begin with."""
+
+
 def hosts(data: bytes, words: FoundWords) -> Iterator[Detection]:
-    """The machines in a text, which has some of the words that entries know, and the users beside them."""
+    """The machines in a text, which has some words of ``TELLING``, and the users beside them."""
     yield from _whole_names(data)
-    for match in WITH_PORT.finditer(data):
+    for match in _around(data, ENDS_IN_PORT, BEFORE_PORT, MOST_OF_LABEL, WITH_PORT):
         if _has_port(match[0]) or INTRODUCES.search(
             data[max(match.start() - MOST_INTRODUCED, 0) : match.start()]
         ):
             yield Detection(LeakKind.HOST, match.start(), match[0])
     yield from _with_users(data)
-    for mark, before, pattern in ((b"-", 8, RUN), (b"tfevents.", 0, EVENTS)):
-        for match in matched(data, mark, before, pattern):
-            if is_somebody(match[1]):
-                yield Detection(LeakKind.HOST, match.start(1), match[1])
-    for mark, pattern in GIVEN:
-        for match in matched(data, mark, 0, pattern):
+    events = (matched(data, mark, 0, EVENTS) for mark in present([OF_EVENTS], words))
+    for match in chain(matched(data, b"-", 8, RUN), *events):
+        if is_somebody(match[1]):
+            yield Detection(LeakKind.HOST, match.start(1), match[1])
+    for mark in present(GIVEN, words):
+        for match in matched(data, mark, 0, GIVEN[mark]):
             yield Detection(LeakKind.HOST, match.start(), match[0])
-    for mark in (b"Linux ", b"Darwin ", b"FreeBSD "):
+    for mark in present(SYSTEMS, words):
         for match in matched(data, mark, 0, SYSTEM):
             yield Detection(LeakKind.HOST, match.start(1), match[1])
     if any(word in words.in_any_case for word in NAMES_OF_HOSTS):
         for match in CALLED.finditer(data):
             if re.search(rb"[\d-]", match[1]) and is_somebody(match[1]):
                 yield Detection(LeakKind.HOST, match.start(1), match[1])
-    if b":" in data:
-        for match in NUMBERED.finditer(data):
-            if CARD.fullmatch(match[0]) or _is_sixth(match[0]):
-                yield Detection(LeakKind.HOST, match.start(), match[0])
+    for match in _around(data, BETWEEN_NUMBERS, FIRST_NUMBER, len("ffff:"), NUMBERED):
+        if CARD.fullmatch(match[0]) or _is_sixth(match[0]):
+            yield Detection(LeakKind.HOST, match.start(), match[0])
     for match in matched(data, b"//", 0, SHARE):
         if PARTS.search(match[2]) and (match.start() == 0 or data[match.start() - 1] in BEFORE_SHARE):
             yield Detection(LeakKind.UNC, match.start(), match[0])
             yield Detection(LeakKind.HOST, match.start(1), match[1])
 
 
+def _around(
+    data: bytes, mark: re.Pattern[bytes], before: re.Pattern[bytes], most: int, whole: re.Pattern[bytes]
+) -> Iterator[re.Match[bytes]]:
+    """What matches around marks: a mark is found sooner than what begins anywhere.
+
+    Args:
+        before: matches what stands from the first byte up to the mark, ``most`` bytes.
+    """
+    end = 0
+    for found in mark.finditer(data):
+        begun = before.search(data, max(found.start() - most, end), found.start())
+        match = whole.match(data, begun.start()) if begun else None
+        if match is not None:
+            end = match.end()
+            yield match
+
+
 def _whole_names(data: bytes) -> Iterator[Detection]:
-    for match in WHOLE.finditer(data):
-        name = match[0].rstrip(b".")
+    end = 0
+    for top in TOP.finditer(data):
+        if top.start() < end or top[1].lower() not in TOPS:
+            continue
+        low = max(top.start() - MOST_OF_NAME, end)
+        begin = low + data[low : top.start()].translate(CUT).rfind(b"\0") + 1
+        match = WHOLE.match(data, begin) if begin > low or not low else None
+        if match is None:
+            continue
+        end, name = match.end(), match[0].rstrip(b".")
         if is_whole_name(name) and not PUBLIC.match(b"http://" + name):
             port = PORT.match(data, match.start() + len(name))
             yield Detection(LeakKind.HOST, match.start(), name + (port[0] if port else b""))

@@ -19,10 +19,12 @@ import re
 from array import array
 from contextlib import suppress
 from functools import lru_cache
+from heapq import merge
 from io import BytesIO
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.patterns import pattern_of
 from archive.privacy.leaks.vocabulary import (
     ANY_HOMES,
     ENDING,
@@ -38,14 +40,17 @@ from archive.privacy.leaks.vocabulary import (
     is_word_of_code,
     matched,
     of_path,
+    places_of,
     textual,
 )
+from archive.privacy.leaks.words import present
 from archive.privacy.pieces.layers import SpanLayer
 from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, MOST_OPCODES, PickleLayer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from archive.privacy.leaks.words import FoundWords
     from archive.privacy.pieces.layers import Layer
     from archive.privacy.pieces.strings import PieceStrings
 
@@ -56,14 +61,14 @@ BEGINS = rb"(?<![\w.~@%/\\$)}\]*-]"
 ROOT = rb"/(?:" + BEGINS + rb"/)|(?<=-[ILB]/)|(?<=\0V/)|(?<=file:///))"
 """A slash that begins a path. What stands before is looked at last: searches for a single byte are quick."""
 KNOWN_ROOTS = rb"(?:root|" + SURE_HOMES + rb"|" + TEMPORARY + rb")/"
-ROOTED = re.compile(
+ROOTED = pattern_of(
     ROOT + KNOWN_ROOTS + rb"(?:(?:" + SPACED + rb"/){1,64}+(?:" + NAME + rb")?|" + NAME + rb")"
 )
-POSIX = re.compile(ROOT + NAME + rb"/(?:(?:" + NAME + rb"/){1,64}+(?:" + NAME + rb")?|" + NAME + rb")")
+POSIX = pattern_of(ROOT + NAME + rb"/(?:(?:" + NAME + rb"/){1,64}+(?:" + NAME + rb")?|" + NAME + rb")")
 """Both may end with a slash, as folders do."""
-IN_ROOT = re.compile(rb"/" + KNOWN_ROOTS + rb"[^/]")
+IN_ROOT = pattern_of(rb"/" + KNOWN_ROOTS + rb"[^/]")
 SLASHES = rb"(?:\\{1,4}|/)"
-DRIVE = re.compile(
+DRIVE = pattern_of(
     rb"(?<![A-Za-z0-9])[A-Za-z]:"
     + SLASHES
     + rb"(?!/)(?:(?:"
@@ -75,18 +80,18 @@ DRIVE = re.compile(
     + NAME
     + rb")"
 )
-UNC = re.compile(
+UNC = pattern_of(
     rb"(?<![\\\w:])\\{2,4}(?:\?\\{1,2}UNC\\{1,2})?([A-Za-z0-9][\w.-]{1,62}\$?)\\{1,2}"
     rb"(?:" + SPACED + rb"\\{1,2}){1,64}+" + NAME
 )
-SHARE = re.compile(
+SHARE = pattern_of(
     rb"(?<![^\x00-\x20\"'=>])(?:\\\\([A-Za-z][\w.-]{2,62})\\|\\{4}([A-Za-z][\w.-]{2,62})\\\\)"
     rb"[A-Za-z][\w-]{2,62}\$?(?=[\x00-\x20\"']|$)"
 )
 """A network path of two names, without anything around: formulas and patterns look alike."""
-UP = re.compile(rb"(?<=\.\.)/" + HOMES_AT_ROOT + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
+UP = pattern_of(rb"(?<=\.\.)/" + HOMES_AT_ROOT + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
 """A home in a relative path: ``../../home/ann/net.py``."""
-VARIABLE = re.compile(
+VARIABLE = pattern_of(
     rb"(?:\$HOME|\$\{HOME\}|%(?:USERPROFILE|HOMEPATH|APPDATA|LOCALAPPDATA)%)"
     + SLASHES
     + rb"(?!\.)(?:"
@@ -96,47 +101,58 @@ VARIABLE = re.compile(
     + NAME
 )
 """The same by a variable of the shell."""
-WITHOUT_DRIVE = re.compile(rb"(?<![\w:\\])\\{1,4}(?i:Users)(?:\\{1,4}" + SPACED + rb"){2,64}+")
+WITHOUT_DRIVE = pattern_of(rb"(?<![\w:\\])\\{1,4}(?i:Users)(?:\\{1,4}" + SPACED + rb"){2,64}+")
 """A home of Windows without its drive: ``..\\Users\\ann\\net.py``."""
-WITHOUT_ROOT = re.compile(rb"(?<![\w.~@%/\\$)}\]*-])(?:home|Users)/(?:" + NAME + rb"/){1,64}+" + NAME)
+USERS = pattern_of(rb"\\(?i:Users)\\")
+MOST_SLASHES = 3
+"""Backslashes before the last one, at most."""
+WITHOUT_ROOT = pattern_of(rb"(?<![\w.~@%/\\$)}\]*-])(?:home|Users)/(?:" + NAME + rb"/){1,64}+" + NAME)
 """A home without its root, as archives name files; it leads to a file that models are made of."""
-TILDE = re.compile(rb"~(?:" + BEGINS + rb"~))/(?!\.)" + NAME + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
+TILDE = pattern_of(rb"~(?:" + BEGINS + rb"~))/(?!\.)" + NAME + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
 """A path in the home of whoever runs."""
-ANYWHERE = re.compile(rb"/" + HOMES_AT_ROOT + rb"/(?:" + NAME + rb"/){1,64}+" + NAME)
+ANYWHERE = pattern_of(rb"/" + HOMES_AT_ROOT + rb"/(?:" + NAME + rb"/){1,64}+" + NAME)
 """A home that begins after a letter."""
-GOES_ON = re.compile(rb"[\w-]")
+GOES_ON = pattern_of(rb"[\w-]")
 CUT = bytes(0 if code <= ord(" ") or code in b"\"'<>|*?`,;(){}[]=" else code for code in range(256))
 """Translates what no path has, without blanks and the like, to NUL."""
 MOST_OF_WORD = 256
 BEGINS_STRING, QUOTES = frozenset((b"", b"\0", b"\n", b"\t", b">")), frozenset((b"'", b'"'))
-ENDS_STRING, ENDS_MARKUP = re.compile(rb"[\0\n\r\t]"), re.compile(rb"[\0\n<]")
-OF_SETTING = re.compile(rb"(?:[\0\n]|\A)[ \t]{0,40}(?:(?:- )?-{0,2}[\w.-]{1,64} ?[:=] ?|- )\Z")
+ENDS_STRING, ENDS_MARKUP = pattern_of(rb"[\0\n\r\t]"), pattern_of(rb"[\0\n<]")
+OF_SETTING = pattern_of(rb"(?:[\0\n]|\A)[ \t]{0,40}(?:(?:- )?-{0,2}[\w.-]{1,64} ?[:=] ?|- )\Z")
 """What stands before the value of a setting, an option or an item, which goes on to the end of its line."""
 MOST_OF_NAME = 110
-NOT_IN_PATH = re.compile(rb"[\x00-\x1f\"<>|*?`]|[\s(=,;\[{][/\\~]|[A-Za-z]:[/\\]|:[ /]")
+NOT_IN_PATH = pattern_of(rb"[\x00-\x1f\"<>|*?`]|[\s(=,;\[{][/\\~]|[A-Za-z]:[/\\]|:[ /]")
 """What no path has after its beginning, though a sentence does."""
-PATH_GOES_ON = re.compile(rb"(?<!\s)[/\\][^\s/\\]|[^\s]\.[A-Za-z][A-Za-z0-9_]{0,5}\Z")
+PATH_GOES_ON = pattern_of(rb"(?<!\s)[/\\][^\s/\\]|[^\s]\.[A-Za-z][A-Za-z0-9_]{0,5}\Z")
 """What says that a path goes on after a blank or a bracket: a separator, or the ending of a file."""
 MOST_OF_REST = 1 << 10
-TILDE_OF_USER = re.compile(
+TILDE_OF_USER = pattern_of(
     rb"~(?:" + BEGINS + rb"~))([a-z_][a-z0-9_-]{2,31})/(?!\.)(?:" + NAME + rb"/){0,64}+" + NAME
 )
 """A path in the home of somebody, which ends in a file that models are made of: ``~`` is an operator, too."""
 QUOTED = (b"%2F", b"%2f", b"%5C", b"%5c")
-IN_URL = re.compile(rb"(?:[A-Za-z]%3A)?(?:%2F|%5C)[\w.~%+-]{3,1000}", re.IGNORECASE)
+IN_URL = pattern_of(rb"(?:[A-Za-z]%3A)?(?:%2F|%5C)[\w.~%+-]{3,1000}", re.IGNORECASE)
 """A path as :func:`urllib.parse.quote` writes it without any character that is safe."""
-TWO = re.compile(rb"\A(?:\w:)?//+")
+TWO = pattern_of(rb"\A(?:\w:)?//+")
 """What stands before the path in the URL of a file."""
-DRIVE_BEFORE = re.compile(rb"(?<![A-Za-z0-9])[A-Z]:\Z")
+DRIVE_BEFORE = pattern_of(rb"(?<![A-Za-z0-9])[A-Z]:\Z")
 TRIMMED = b".,!#&=+^/"
+MARKS_OF_VARIABLES = (b"$HOME", b"${HOME", b"%USERP", b"%HOMEP", b"%APPD", b"%LOCALAPPD")
+AT_ROOT, WITHOUT_SLASH = (b"/home", b"/Users/"), (b"home/", b"Users/")
+MARKS_OF_HOMES = (*MARKS_OF_VARIABLES, *AT_ROOT, *WITHOUT_SLASH)
+"""Words that homes begin with."""
 MOST_REPEATED = 1 << 10
 """Paths that are cached: lines of a stack repeat the same few."""
 
 
-def paths(data: bytes) -> Iterator[Detection]:
-    """The absolute paths in a text, and the names in them."""
+def paths(data: bytes, words: FoundWords | None = None) -> Iterator[Detection]:
+    """The absolute paths in a text, and the names in them.
+
+    Args:
+        words: those of ``MARKS_OF_HOMES`` that are in it; None where that is not known.
+    """
     if b"/" in data:
-        yield from _posix(data)
+        yield from _posix(data, words)
     for mark in (b":\\", b":/"):
         for match in matched(data, mark, 1, DRIVE):
             yield from of_path(match.start(), _single(textual(_whole(data, match))), LeakKind.DRIVE)
@@ -147,13 +163,13 @@ def paths(data: bytes) -> Iterator[Detection]:
             yield Detection(LeakKind.HOST, match.start(host), match[host])
     for match in matched(data, b"../", -2, UP):
         yield from of_path(match.start(), match[0].rstrip(TRIMMED), LeakKind.PATH)
-    for mark in (b"$HOME", b"${HOME", b"%USERP", b"%HOMEP", b"%APPD", b"%LOCALAPPD"):
+    for mark in present(MARKS_OF_VARIABLES, words):
         for match in matched(data, mark, 0, VARIABLE):
             yield Detection(LeakKind.HOME, match.start(), _single(match[0].rstrip(TRIMMED)))
-    for match in WITHOUT_DRIVE.finditer(data) if b"\\" in data else ():
+    for match in _without_drive(data):
         for one in of_path(0, b"C:" + _single(match[0]), LeakKind.DRIVE):
             yield one._replace(at=match.start(), text=one.text.removeprefix(b"C:"))
-    for match in WITHOUT_ROOT.finditer(data):
+    for match in _without_root(data, words):
         if PARTS.search(path := match[0].rstrip(TRIMMED)):
             for one in of_path(match.start() - 1, b"/" + path, LeakKind.PATH):
                 is_path = one.kind is not LeakKind.USER
@@ -176,7 +192,27 @@ def paths(data: bytes) -> Iterator[Detection]:
                 yield detection._replace(at=match.start())
 
 
-def _posix(data: bytes) -> Iterator[Detection]:
+def _without_drive(data: bytes) -> Iterator[re.Match[bytes]]:
+    end = 0
+    for users in USERS.finditer(data):
+        begin = max(users.start() - MOST_SLASHES, end)
+        begin += len(data[begin : users.start()].rstrip(b"\\"))
+        match = WITHOUT_DRIVE.match(data, begin)
+        if match is not None:
+            end = match.end()
+            yield match
+
+
+def _without_root(data: bytes, words: FoundWords | None) -> Iterator[re.Match[bytes]]:
+    end = 0
+    for at in merge(*(places_of(data, home) for home in present(WITHOUT_SLASH, words))):
+        match = WITHOUT_ROOT.match(data, at) if at >= end else None
+        if match is not None:
+            end = match.end()
+            yield match
+
+
+def _posix(data: bytes, words: FoundWords | None = None) -> Iterator[Detection]:
     told = lru_cache(MOST_REPEATED)(_told)
     rooted = array("q")
     for match in ROOTED.finditer(data):
@@ -195,7 +231,7 @@ def _posix(data: bytes) -> Iterator[Detection]:
             if is_telling(path):
                 path = textual(_whole(data, match)).rstrip(TRIMMED)
                 yield from of_path(match.start(), path, LeakKind.PATH)
-    for mark in (b"/home", b"/Users/"):
+    for mark in present(AT_ROOT, words):
         for match in matched(data, mark, 0, ANYWHERE):
             if _begins_behind(data, match.start()):
                 yield from of_path(match.start(), textual(match[0]).rstrip(TRIMMED), LeakKind.PATH)
@@ -241,8 +277,8 @@ def _single(path: bytes) -> bytes:
 # --- paths in parts
 
 PATHLIB, PATH = b"pathlib", "pathlib.Path"
-PATH_CLASS = re.compile(r"pathlib\S* (?:Pure)?(?:Posix|Windows)?Path\Z")
-QUOTED_HOME = re.compile(rb"[\"']" + ANY_HOMES + rb"\\{0,7}[\"']")
+PATH_CLASS = pattern_of(r"pathlib\S* (?:Pure)?(?:Posix|Windows)?Path\Z")
+QUOTED_HOME = pattern_of(rb"[\"']" + ANY_HOMES + rb"\\{0,7}[\"']")
 NAMES_OF_HOMES = tuple(folder.name for folder in HOME_FOLDERS)
 HOME_STRINGS = {
     folder.name + digit
@@ -250,19 +286,19 @@ HOME_STRINGS = {
     for digit in (b"", *(b"%d" % number for number in range(10) if folder.is_numbered))
 }
 """The strings that ``ANY_HOMES`` matches."""
-FIRST_PART = re.compile(rb"|/|[A-Za-z]:[\\/]?")
-BARE = re.compile(HOMES_AT_ROOT)
+FIRST_PART = pattern_of(rb"|/|[A-Za-z]:[\\/]?")
+BARE = pattern_of(HOMES_AT_ROOT)
 """Begins a path that has no root."""
 FEWEST_BARE = 3
 """Parts of a path without a root."""
 MOST_PARTS = 32
 QUOTED_TEXT = rb"\\{0,7}+[\"']((?:[^\"'\\\n]|\\(?!\\{0,6}+[\"'])){0,255}+)\\{0,7}+[\"']"
 """A string; backslashes before a quote belong to the quote, so that there is only one way to read it."""
-LISTED = re.compile(
+LISTED = pattern_of(
     rb"[\[(]\s{0,40}(\\{0,7})[\"'](?:(?:" + FIRST_PART.pattern + rb"|" + BARE.pattern + rb")\\{0,7}[\"'])"
     rb"(?:\s{0,40},\s{0,40}" + QUOTED_TEXT + rb"){1,%d}+\s{0,40},?\s{0,40}[\])]" % (MOST_PARTS - 1)
 )
-QUOTED_STRING = re.compile(QUOTED_TEXT)
+QUOTED_STRING = pattern_of(QUOTED_TEXT)
 TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 WHOLE = {"APPENDS", "TUPLE", "LIST", "ADDITEMS", "FROZENSET"}
 

@@ -12,9 +12,9 @@ This is the one vocabulary of entries, however they are stored: in pickles, JSON
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from archive.base.patterns import pattern_of
 from archive.privacy.leaks.vocabulary import (
     HOSTS,
     NOBODY,
@@ -24,6 +24,7 @@ from archive.privacy.leaks.vocabulary import (
     is_word_of_code,
     matched,
 )
+from archive.privacy.leaks.words import present
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,12 +59,12 @@ PARTICLE = (
 CAPITALISED = rb"[A-Z\x80-\xff][" + LETTERS + rb".'-]*+"
 ACCOUNT = rb"[A-Za-z0-9\x80-\xff][" + LETTERS + rb".'-]{1,62}"
 NEXT = rb"(?: (?:" + PARTICLE + rb"(?= )|[A-Za-z]'?" + CAPITALISED + rb"|" + CAPITALISED + rb"))"
-PERSON = re.compile(rb"(?:" + PARTICLE + rb" ){0,2}" + CAPITALISED + NEXT + rb"{1,6}|" + ACCOUNT)
-IN_SMALL_LETTERS = re.compile(rb"[" + LETTERS + rb".'-]{1,40}(?: [" + LETTERS + rb".'-]{1,40}){1,4}")
-IN_DOMAIN = re.compile(rb"([A-Za-z][\w.-]{0,62})\\{1,4}(" + ACCOUNT + rb")")
-MACHINE = re.compile(rb"[A-Za-z0-9][\w.-]{1,62}(?:\[[\d,-]{1,64}\])?(?::\d{1,5})?")
+PERSON = pattern_of(rb"(?:" + PARTICLE + rb" ){0,2}" + CAPITALISED + NEXT + rb"{1,6}|" + ACCOUNT)
+IN_SMALL_LETTERS = pattern_of(rb"[" + LETTERS + rb".'-]{1,40}(?: [" + LETTERS + rb".'-]{1,40}){1,4}")
+IN_DOMAIN = pattern_of(rb"([A-Za-z][\w.-]{0,62})\\{1,4}(" + ACCOUNT + rb")")
+MACHINE = pattern_of(rb"[A-Za-z0-9][\w.-]{1,62}(?:\[[\d,-]{1,64}\])?(?::\d{1,5})?")
 """A machine, several with numbers (``gpu[01-04]``), and its port."""
-SIGNED = re.compile(
+SIGNED = pattern_of(
     rb"(?<![\w.])(?i:authors?|maintainers?|autore?n?|auteure?s?|verfasser|contact|annotator"
     rb"|(?:created|written|maintained|trained|annotated|labell?ed) by"
     rb"|(?:signed-off|co-authored|reviewed|acked|tested)-by)"
@@ -87,16 +88,16 @@ SIGNS = (
 """Words of which it has one, in small letters."""
 BRACKETS = {b"TODO(": 0, b"FIXME(": 0, b"XXX(": 0, b"HACK(": 0, b"id=": 1}
 """What stands in such a note, and how far after its first byte."""
-IN_BRACKETS = re.compile(rb"(?<![\w.])(?:TODO|FIXME|XXX|HACK|[ug]id=\d{1,10})\(([a-z][\w.-]{2,31})\)")
+IN_BRACKETS = pattern_of(rb"(?<![\w.])(?:TODO|FIXME|XXX|HACK|[ug]id=\d{1,10})\(([a-z][\w.-]{2,31})\)")
 """An account after a note, or after its number."""
-SIGNATURE = re.compile(
+SIGNATURE = pattern_of(
     CAPITALISED + NEXT + rb"{1,4}(?=[ \t]?[<(,;.\n\0\"']|[ \t]++(?:on|in|at|and|from)\b|[ \t]*+\Z)"
 )
-BETWEEN = re.compile(rb" ?[,;&\n] ?(?:and )?| and ")
+BETWEEN = pattern_of(rb" ?[,;&\n] ?(?:and )?| and ")
 """What stands between names in a list of them."""
-BRACKETED = re.compile(rb" ?[<(][^<>()]{0,200}[>)]\Z")
+BRACKETED = pattern_of(rb" ?[<(][^<>()]{0,200}[>)]\Z")
 """An address or an institute after a name."""
-PRODUCT = re.compile(rb"(?<!\bMc)(?<!\bMac)(?<=[a-z])[A-Z]")
+PRODUCT = pattern_of(rb"(?<!\bMc)(?<!\bMac)(?<=[a-z])[A-Z]")
 """A capital within a word, which products have: ``PyTorch``."""
 
 
@@ -141,10 +142,10 @@ def signed(data: bytes, words: FoundWords) -> Iterator[Detection]:
 
     Args:
         data: the text.
-        words: of ``SIGNS``, those that are in it.
+        words: of ``SIGNS`` and ``BRACKETS``, those that are in it.
     """
-    for mark, before in BRACKETS.items():
-        for match in matched(data, mark, before, IN_BRACKETS):
+    for mark in present(BRACKETS, words):
+        for match in matched(data, mark, BRACKETS[mark], IN_BRACKETS):
             if is_somebody(match[1]):
                 yield Detection(LeakKind.USER, match.start(1), match[1])
     if not any(sign in words.in_any_case for sign in SIGNS):

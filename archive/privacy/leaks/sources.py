@@ -16,6 +16,7 @@ import numpy as np
 from archive.base import memory
 from archive.base.columns import firsts, windows
 from archive.base.errors import ArchiveError
+from archive.base.patterns import pattern_of
 from archive.base.source_files import is_pytorchs
 from archive.base.strings import decoded
 from archive.debuginfo import frames
@@ -34,18 +35,18 @@ if TYPE_CHECKING:
     from archive.io.mapped import Mapped
     from archive.reader.archive import Archive
 
-TRACED = re.compile(
+TRACED = pattern_of(
     (frames.ANY_FILE + frames.LINE).encode() + rb", in [^\n\0]{0,300}\n[ \t]+(?P<code>[^\n\0]+)"
 )
 """A frame of a traceback with its line of source; bounded, as each `File` may begin one."""
-DEFINED = re.compile(rb"(?:async )?\b(?:def (?=\w+\s*\()|class (?=\w+\s*[(:]))[^\n\0]*")
-STATEMENT = re.compile(
+DEFINED = pattern_of(rb"(?:async )?\b(?:def (?=\w+\s*\()|class (?=\w+\s*[(:]))[^\n\0]*")
+STATEMENT = pattern_of(
     rb"(?m)(?:^|(?<=\0))[ \t]*(?:return\b|import \w|from [\w.]+ import|assert\b|raise\b|with \w[^\n\0]*:|"
     rb"(?:if|elif|for|while) [^\n\0]+:|self\.\w[\w.\[\]]*[ \t]*=|"
     rb"\w[\w.\[\], \t]*+=[ \t]*(?:self|torch|F)\.)[^\n\0]*"
 )
-COMMENT = re.compile(rb"#(?<![^ \t\n\0]#)(?!:)[ \t]*([A-Za-z\x80-\xff][^\n\0]{2,})")
-LITERAL = re.compile(
+COMMENT = pattern_of(rb"#(?<![^ \t\n\0]#)(?!:)[ \t]*([A-Za-z\x80-\xff][^\n\0]{2,})")
+LITERAL = pattern_of(
     rb"\"{3}|'{3}|(?:(?<!\w)|(?<=\b[rbfuRBFU])|(?<=\b[rbfRBF]{2}))"
     rb"(?:\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|'[^'\\]*+(?:\\.[^'\\]*+)*+')",
     re.DOTALL,
@@ -53,29 +54,29 @@ LITERAL = re.compile(
 """A string of Python in one line: an apostrophe in a word begins none, nor do three quotes."""
 LONGEST_LINE = 500
 """Bytes before a ``#`` in which its line has to begin, and after it, that are asked for strings."""
-DOCSTRING = re.compile(rb"[\"'][\"']{2}[ \t]*([A-Za-z\x80-\xff][^\n\0\"]{3,})")
-LETTERS = re.compile(r"[^\W\d_]{3}")
+DOCSTRING = pattern_of(rb"[\"'][\"']{2}[ \t]*([A-Za-z\x80-\xff][^\n\0\"]{3,})")
+LETTERS = pattern_of(r"[^\W\d_]{3}")
 """Letters in a row, of any script: the bytes of a checksum may be a `#` and a letter or two."""
-OF_TOOLS = re.compile(
+OF_TOOLS = pattern_of(
     rb"(?:debug handle \d|(?:in|out)puts\s*\Z|type: |noqa|No stacktrace|File: |include [<\"]"
     rb"|(?:define|undef|ifdef|ifndef|pragma) \w|(?:el)?if (?:defined|!)|endif\b|else\s*\Z)"
 )
 """Comments that tools read or write, ``# inputs`` in a program's signature; what follows a ``#`` in C++."""
-TORCHSCRIPT_CLASS = re.compile(rb"__torch__((?:\.\w++)++)")
-PYTHON_CLASS = re.compile(rb"(?<![^\0])([A-Za-z_]\w*+(?:\.\w++)++)\.(?![^\0])")
+TORCHSCRIPT_CLASS = pattern_of(rb"__torch__((?:\.\w++)++)")
+PYTHON_CLASS = pattern_of(rb"(?<![^\0])([A-Za-z_]\w*+(?:\.\w++)++)\.(?![^\0])")
 """A class in a pickle: see :mod:`archive.privacy.pieces.strings`."""
-MANGLED = re.compile(rf"\.{mangling.MANGLED}".encode())
-MODULE_STACK = re.compile(rb'"nn_module_stack"\s*:\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)')
-TEXT = re.compile(rb'\s*:\s*"(?=[^"])([^"\\]*+(?:\\.[^"\\]*+)*+)')
-GRAPH_ID = re.compile(rb"graph_id[^\w:]{1,16}:\s{0,4}(\d+)")
+MANGLED = pattern_of(rf"\.{mangling.MANGLED}".encode())
+MODULE_STACK = pattern_of(rb'"nn_module_stack"\s*:\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)')
+TEXT = pattern_of(rb'\s*:\s*"(?=[^"])([^"\\]*+(?:\\.[^"\\]*+)*+)')
+GRAPH_ID = pattern_of(rb"graph_id[^\w:]{1,16}:\s{0,4}(\d+)")
 """Keys of JSON that each node has, and the values of others that few have."""
-INSTANCE_CLASS = re.compile(rb",([A-Za-z_][\w.]*)(?=;|$)")
+INSTANCE_CLASS = pattern_of(rb",([A-Za-z_][\w.]*)(?=;|$)")
 PARAMETERS = (b'"parameter_name"', b'"buffer_name"', b'"tensor_name"')
 COMMON_NAMES = {b"storage", b"cpu", b"cuda", b"training", b"_is_full_backward_hook"}
 """Strings of PyTorch's own in such pickles."""
 OWN_MODULES = (b"torch.", b"collections.", b"builtins.", b"__builtin__.", b"numpy.", b"copyreg.", b"_codecs.")
-IDENTIFIER = re.compile(rb"(?<![^\0])[A-Za-z_]\w*+(?:\.\w++)*+(?![^\0])")
-ADDRESS = re.compile(rb"0x[0-9a-f]{8,16}(?![0-9A-Za-z_])")
+IDENTIFIER = pattern_of(rb"(?<![^\0])[A-Za-z_]\w*+(?:\.\w++)*+(?![^\0])")
+ADDRESS = pattern_of(rb"0x[0-9a-f]{8,16}(?![0-9A-Za-z_])")
 
 HOLD_RANGES = {
     *(RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS),
@@ -219,14 +220,14 @@ HAVE_RANGES = ARCHIVE_KINDS | {FileKind.COMPANION}
 """Kinds of files that have source ranges."""
 NO_FILE = {b"", b"<string>"}
 """Names of the files of text that is from none."""
-WRITTEN = re.compile(
+WRITTEN = pattern_of(
     rb"\s*def __len__\(self\):\s+return \d+\s*\Z"
     rb"|.*\bself\.__(?:backend|processed_module|method_compile_spec|create_backend|loweredModule__)",
     re.DOTALL,
 )
 """Methods that PyTorch writes itself, for containers of modules and for lowered ones:
 ``torch/jit/_recursive.py``, ``torch/csrc/jit/backends/backend_detail.cpp``."""
-BUILT_IN = re.compile(
+BUILT_IN = pattern_of(
     rb"\ndef (?:"
     rb"(?:mul|lt)\(a : \w+, b : Tensor\) -> Tensor:\n  return b "
     rb"|_\w+\(x: BroadcastingList\d\[\w+\]\) -> List\[\w+\]:\n  return x\n\Z"
@@ -239,7 +240,7 @@ BUILT_IN = re.compile(
 """What texts begin with that PyTorch has in TorchScript: ``torch/csrc/jit/frontend/builtin_functions.cpp``,
 ``torch/csrc/jit/operator_upgraders/upgraders_entry.cpp``. Each of all these texts has a line with ``def `` or
 ``self.__``."""
-WORD = re.compile(rb"[^\W\d]\w")
+WORD = pattern_of(rb"[^\W\d]\w")
 
 
 class SourceLines(NamedTuple):

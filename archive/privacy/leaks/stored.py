@@ -18,6 +18,7 @@ from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.patterns import pattern_of
 from archive.privacy.leaks.people import LONGEST_NAME, MOST_OF_VALUE
 from archive.privacy.leaks.vocabulary import places_of
 from archive.privacy.pieces.layers import JsonLayer, PlainLayer
@@ -180,8 +181,8 @@ class _Machine:
 
 JSON_TEXT = rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
 JSON_TEXTS = rb"\[((?:\s{0,40},?\s{0,40}" + JSON_TEXT + rb"){1,256}+)"
-JSON_VALUE = re.compile(rb"\s{0,40}:\s{0,40}(?:" + JSON_TEXT + rb"|" + JSON_TEXTS + rb")", re.DOTALL)
-JSON_STRING = re.compile(JSON_TEXT, re.DOTALL)
+JSON_VALUE = pattern_of(rb"\s{0,40}:\s{0,40}(?:" + JSON_TEXT + rb"|" + JSON_TEXTS + rb")", re.DOTALL)
+JSON_STRING = pattern_of(JSON_TEXT, re.DOTALL)
 
 
 def _of_json(layer: JsonLayer, is_telling: Callable[[bytes], bool]) -> Iterator[StoredEntry]:
@@ -223,16 +224,16 @@ def _of_maps(layer: PlainLayer, is_telling: Callable[[bytes], bool]) -> Iterator
 # --- settings
 
 SETTING = rb"[ \t]{0,40}(?:- )?([A-Za-z_][\w.-]{0,63})(?: ?(:)(?: +|$)|[ \t]{0,8}(=)[ \t]{0,8})([^\n]*+)"
-SETTING_LINE = re.compile(
+SETTING_LINE = pattern_of(
     rb"(?:"
     + SETTING
     + rb"|[ \t]*+(?:#|;|//)[^\n]*+|[ \t]*+\[[\w. -]+\][ \t]*+|[ \t]*+- [^\n]*+|---|[ \t\r]*+)\Z",
 )
-ITEM = re.compile(rb"[ \t]*+- ([^\n]*+)\Z")
+ITEM = pattern_of(rb"[ \t]*+- ([^\n]*+)\Z")
 FEWEST_SETTINGS = 2
 MOST_OF_SETTINGS = 1 << 16
 """Bytes of the longest text that may be settings."""
-CODE_IN_VALUE = re.compile(rb"[(){}\[\]=]|self\.|\.\w+\(")
+CODE_IN_VALUE = pattern_of(rb"[(){}\[\]=]|self\.|\.\w+\(")
 """What values of Python have, where lines are assignments."""
 
 

@@ -7,11 +7,13 @@ else; a home is somebody's.
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.patterns import pattern_of
+
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Iterator
 
 # --- kinds
@@ -166,13 +168,13 @@ LIKELY_HOMES = (
 """The way from a root through one to three folders of any name to a folder of homes. A name after it is
 somebody's only if more follows: ``/srv/people/ann`` may be a page, ``/srv/people/ann/net.py`` is a file."""
 TEMPORARY = rb"(?:tmp|var/tmp|var/folders|private/tmp|private/var|dev/shm|scratch)"
-MACHINES = re.compile(
+MACHINES = pattern_of(
     rb"/(?:opt|mnt|media|data|srv|lustre|gpfs|nfs|afs|fsx|efs|workspaces?|app|Volumes|content|kaggle|dbfs|projects?)/"
 )
 """Roots of what people and companies put on their machines."""
 IN_HOMES = rb"/(?:(?:[a-z]|users)/(?=[^/]+/))?"
 """What stands between homes and one of them: nothing, or a folder of a letter, or ``users``."""
-HOME_OF = re.compile(
+HOME_OF = pattern_of(
     rb"(?:/" + SURE_HOMES + IN_HOMES + rb"|[A-Za-z]:[\\/]+(?i:Users|Documents and Settings)[\\/]+"
     rb"|\\\\[^\\]+\\(?:[^\\]+\\)?(?i:home|Users|Documents and Settings)\\"
     rb"|//[^/]+/(?:[^/]+/)?(?i:home|Users)/"
@@ -180,14 +182,14 @@ HOME_OF = re.compile(
     rb"|/(?=root/)"
 )
 """Begins a path in somebody's home, on any system. The group is the user's name, which root's home lacks."""
-MODULE_IN_HOME = re.compile(rb"[/!]" + HOMES_AT_ROOT + rb"/")
-BEFORE_FOLDER = re.compile(rb"[/!]")
+MODULE_IN_HOME = pattern_of(rb"[/!]" + HOMES_AT_ROOT + rb"/")
+BEFORE_FOLDER = pattern_of(rb"[/!]")
 """What stands before each folder in the name of a record; ``!`` stands between a zip and a record in it."""
 MOST_HOMES = 4
 """Homes of a record's name that are listed: each takes a path as long as the name."""
-IN_TEMPORARY = re.compile(rb"/" + TEMPORARY + rb"/|[\\/](?:Temp|TEMP|tmp)[\\/]")
+IN_TEMPORARY = pattern_of(rb"/" + TEMPORARY + rb"/|[\\/](?:Temp|TEMP|tmp)[\\/]")
 PACKAGES = rb"(?:site|dist)-packages"
-IN_PACKAGES = re.compile(rb"[\\/]" + PACKAGES + rb"(?:[\\/]|$)")
+IN_PACKAGES = pattern_of(rb"[\\/]" + PACKAGES + rb"(?:[\\/]|$)")
 NOBODY = frozenset(
     b"Default Public Shared Administrator runneradmin runner ubuntu user jovyan circleci ec2-user vsts "
     b"jenkins root conda builder pytorch nobody linuxbrew vscode codespace gitpod azureuser sagemaker-user "
@@ -217,8 +219,8 @@ WORDS_OF_CODE = frozenset(
     b"master".split()
 )
 """Words of PyTorch and of its users that are names of accounts, too: by themselves, they reveal nobody."""
-ENDING = re.compile(rb"\.[A-Za-z][A-Za-z0-9_+]{0,5}(?:\.\d+)*")
-PARTS = re.compile(
+ENDING = pattern_of(rb"\.[A-Za-z][A-Za-z0-9_+]{0,5}(?:\.\d+)*")
+PARTS = pattern_of(
     rb"\.(?:py|ipynb|c|cc|cpp|cxx|cu|h|hpp|so|pt|pth|pt2|ptl|pte|ckpt|safetensors|onnx|npy|npz|ya?ml|csv|log|pkl)\Z"
 )
 """Endings of files that models are made of."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from archive.base.columns import Ints
 
@@ -36,6 +36,11 @@ class FoundWords(NamedTuple):
 
     exact: list[bytes]
     in_any_case: list[bytes]
+
+
+def present(marks: Iterable[bytes], words: FoundWords | None) -> Iterable[bytes]:
+    """Those of some marks that may stand in a text: all, where its words are not known."""
+    return marks if words is None else [mark for mark in marks if mark in words.exact]
 
 
 class Words:

@@ -13,12 +13,14 @@ import math
 import re
 from collections import Counter, defaultdict
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.patterns import pattern_of
 from archive.base.quick_dataclass import dataclass
 from archive.privacy.pieces.framed import framed
 from archive.privacy.pieces.layers import ESCAPES
+from archive.privacy.pieces.long_runs import bits_of, long_runs
 from archive.privacy.pieces.packed import PACKED
 from archive.privacy.pieces.pickle_strings import OLD, OLD_FIRST, is_pickle
 
@@ -28,13 +30,13 @@ if TYPE_CHECKING:
     from archive.privacy.pieces.joined import Joined
 
 ALPHANUMERIC = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-TENSORS = re.compile(
+TENSORS = pattern_of(
     rb"GGUF[\1-\x0f]\0{3}|.{5}\0{3}\{[ \"}]|\x08[\1-\x20][\x12\x1a\x22\x2a\x32\x3a\x42]"
     rb"|\x80[\2-\5](?:\x95.{8})?\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\.",
     re.DOTALL,
 )
 """First bytes of files of tensors that aren't zips: GGUF, safetensors, ONNX, ``torch.save`` before 1.6."""
-FILES = re.compile(
+FILES = pattern_of(
     rb"\x80[\x02-\x05]|PK\x03\x04|\x1f\x8b\x08|\x28\xb5\x2f\xfd|\xfd7zXZ|BZh[1-9]|\x78[\x01\x5e\x9c\xda]|\x7fELF"
     rb"|\x5d\0\0[\0-\x80]|" + TENSORS.pattern,
     re.DOTALL,
@@ -57,7 +59,7 @@ LATIN_HEADS = (
     b"\x5d\0",
 )
 """First bytes of files in Latin-1 as UTF-8, which pickles of protocol 2 have for ``bytes``."""
-IN_LATIN = re.compile(rb"\xc2[\x80-\x9f]|[\0-\x08]")
+IN_LATIN = pattern_of(rb"\xc2[\x80-\x9f]|[\0-\x08]")
 """Controls, which texts in UTF-8 lack and bytes in Latin-1 have."""
 FIRST_WIDE = 0x80
 """The first byte that stands for no character of ASCII."""
@@ -66,6 +68,8 @@ LINE = 60
 MASKED = 512
 """Letters of the shortest run that is masked."""
 SAMPLE = 4096
+FEWEST_IN_COLUMNS = 1 << 12
+"""Bytes of a text below which runs are found sooner one by one."""
 BITS = 4.8
 """Bits of entropy per letter of a long run that isn't text: words have some 4, base64 nearly 6."""
 
@@ -137,11 +141,15 @@ def _of_hex(run: bytes) -> bytes:
 
 def _heads85(letters: bytes) -> bytes:
     """A pattern of the beginning of base85 that stands for a file: two letters nearly fix two bytes."""
-    heads = set()
+    seconds: dict[int, set[int]] = defaultdict(set)
     for magic in MAGICS:
         low, high = (int.from_bytes(magic.ljust(4, fill)) // 85**3 for fill in (b"\0", b"\xff"))
-        heads |= {bytes(letters[digit] for digit in divmod(number, 85)) for number in range(low, high + 1)}
-    return b"|".join(map(re.escape, sorted(heads)))
+        for number in range(low, high + 1):
+            seconds[letters[number // 85]].add(letters[number % 85])
+    return b"|".join(
+        re.escape(bytes([first])) + b"[" + re.escape(bytes(sorted(second))) + b"]"
+        for first, second in sorted(seconds.items())
+    )
 
 
 WIDE_IN_BASE64 = (
@@ -156,7 +164,7 @@ BASE64 = Letters(
     "base64",
     ALPHANUMERIC + b"+/-_",
     24,
-    re.compile(
+    pattern_of(
         rb"(?:"
         + ASCII
         + rb"){2}|[CDw-z0-7]|gA|UEsDB|H4sI|KLUv|/Td6|_Td6|Qlpo|eA[E-H]|eF[4-7]|eJ[w-z]|eN[o-r]|f0VM|XQAA"
@@ -164,7 +172,7 @@ BASE64 = Letters(
         + WIDE_IN_BASE64,
         re.DOTALL,
     ),
-    re.compile(rb"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]{1,76}={0,2}|[A-Za-z0-9+/_-]++={0,2}"),
+    pattern_of(rb"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]{1,76}={0,2}|[A-Za-z0-9+/_-]++={0,2}"),
     _of_base64,
 )
 """In lines, as e-mail has it, or in one."""
@@ -172,19 +180,19 @@ HEX = Letters(
     "hexadecimal digits",
     b"0123456789ABCDEFabcdef",
     24,
-    re.compile(
+    pattern_of(
         rb"(?:[2-7c-fC-F][0-9A-Fa-f]|09|0[aAdD]|[89abAB][0-9A-Fa-f]){8}|80|50|1[fF]|28|[fF]d|42|78|5[dD]|08|47475546"
         rb"|.{10}0{6}7[bB]2|" + WIDE_IN_HEX
     ),
-    re.compile(rb"[0-9A-Fa-f]++"),
+    pattern_of(rb"[0-9A-Fa-f]++"),
     _of_hex,
 )
 BASE32 = Letters(
     "base32",
     ALPHANUMERIC[:52] + b"234567",
     32,
-    re.compile(rb"(?:[A-Z2-7]{32}|[a-z2-7]{32})"),
-    re.compile(rb"(?:[A-Z2-7]++|[a-z2-7]++)={0,6}"),
+    pattern_of(rb"(?:[A-Z2-7]{32}|[a-z2-7]{32})"),
+    pattern_of(rb"(?:[A-Z2-7]++|[a-z2-7]++)={0,6}"),
     _of_base32,
 )
 IN_BASE85 = b"0123456789" + ALPHANUMERIC[:52] + b"!#$%&()*+-;<=>?@^_`{|}~"
@@ -192,8 +200,8 @@ BASE85 = Letters(
     "base85",
     IN_BASE85,
     25,
-    re.compile(rb"(?:[3A-Za-e][%s]{4}){4}|" % re.escape(IN_BASE85) + _heads85(IN_BASE85)),
-    re.compile(rb"[%s]++" % re.escape(IN_BASE85)),
+    pattern_of(rb"(?:[3A-Za-e][%s]{4}){4}|" % re.escape(IN_BASE85) + _heads85(IN_BASE85)),
+    pattern_of(rb"[%s]++" % re.escape(IN_BASE85)),
     base64.b85decode,
 )
 IN_ASCII85 = bytes(range(ord("!"), ord("u") + 1))
@@ -201,8 +209,8 @@ ASCII85 = Letters(
     "Ascii85",
     IN_ASCII85 + b"z",
     25,
-    re.compile(rb"(?:[$+-I][%s]{4}){4}|" % re.escape(IN_ASCII85) + _heads85(IN_ASCII85)),
-    re.compile(rb"[%sz]++" % re.escape(IN_ASCII85)),
+    pattern_of(rb"(?:[$+-I][%s]{4}){4}|" % re.escape(IN_ASCII85) + _heads85(IN_ASCII85)),
+    pattern_of(rb"[%sz]++" % re.escape(IN_ASCII85)),
     base64.a85decode,
 )
 WAYS = (BASE64, HEX, BASE32, BASE85, ASCII85)
@@ -244,19 +252,34 @@ def runs(text: bytes, ways: Iterable[Letters]) -> Iterator[EncodedRun]:
                 yield EncodedRun(at, end, data, is_masked, way.name)
 
 
+def _stretches(text: bytes) -> Iterator[tuple[Letters, int, int]]:
+    """Where runs of each way begin and end, way by way."""
+    if len(text) < FEWEST_IN_COLUMNS:
+        for way in WAYS:
+            for at, end in way.stretches(text):
+                yield way, at, end
+    else:
+        for number, at, end in long_runs(text, bits_of_ways(), [way.shortest for way in WAYS]):
+            yield WAYS[number], at, end
+
+
+@cache
+def bits_of_ways() -> bytes:
+    """Translates bytes to a bit for each way that they are letters of."""
+    return bits_of(way.alphabet for way in WAYS)
+
+
 def ways_in(joined: Joined) -> dict[int, list[Letters]]:
     """The ways in which texts, with NUL between them, may be encoded in part, by their numbers."""
     ways: dict[int, list[Letters]] = defaultdict(list)
     data = joined.data
-    for way in WAYS:  # by their letters, and by the first ones
-        for at, end in way.stretches(data):
-            if way.head.match(data, at) or (
-                way is BASE64
-                and (end - at >= MASKED or (end - at >= LINE and data[end : end + 1] in b"\r\n"))
-            ):
-                number = joined.number(at)
-                if way not in ways[number]:
-                    ways[number].append(way)
+    for way, at, end in _stretches(data):  # by their letters, and by the first ones
+        if way.head.match(data, at) or (
+            way is BASE64 and (end - at >= MASKED or (end - at >= LINE and data[end : end + 1] in b"\r\n"))
+        ):
+            number = joined.number(at)
+            if way not in ways[number]:
+                ways[number].append(way)
     return ways
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from archive.base import memory
+from archive.base.patterns import pattern_of
 from archive.privacy.pieces.framed import framed, is_text, without_heads
 from archive.privacy.pieces.stretches import of_ascii, of_wide_letters
 
@@ -180,10 +181,10 @@ CLASSES = bytes(
 WIDTHS = (2, 4)
 """Bytes of a letter in UTF-16, and in UTF-32."""
 FEWEST_WIDE = {width: (b"a" + bytes(width - 1)) * 5 for width in WIDTHS}
-WIDE = {width: re.compile(rb"(?:[\t\n\r -~\xa0-\xff]\0{%d}){5,}+" % (width - 1)) for width in WIDTHS}
-WIDE_LETTER = {width: re.compile(rb"[\t\n\r -~\xa0-\xff]\0{%d}" % (width - 1)) for width in WIDTHS}
+WIDE = {width: pattern_of(rb"(?:[\t\n\r -~\xa0-\xff]\0{%d}){5,}+" % (width - 1)) for width in WIDTHS}
+WIDE_LETTER = {width: pattern_of(rb"[\t\n\r -~\xa0-\xff]\0{%d}" % (width - 1)) for width in WIDTHS}
 FEWEST_LONG = b"a" * 12
-LONG = re.compile(b"a++")
+LONG = pattern_of(b"a++")
 """Text in the bytes of tensors, in :data:`CLASSES`; in those of random numbers it is rare."""
 
 
@@ -347,14 +348,14 @@ def _wide_start(data: bytes | memoryview, at: int, first: int, width: int) -> in
 
 ESCAPES = ("percent-encoding", "escapes of Python and C", "HTML entities")
 """What is decoded, in words."""
-MARKS = (b"%", b"\\", b"&")
-ESCAPE = re.compile(
-    rb"%(?P<percent>[0-9A-Fa-f]{2})"
-    rb"|\\{1,8}(?:x(?P<hex>[0-9A-Fa-f]{2})|u(?P<short>[0-9A-Fa-f]{4})|U(?P<long>[0-9A-Fa-f]{8})|(?P<octal>[0-3][0-7]{2}))"
-    rb"|&(?P<html>#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,30});"
-)
-"""Each way begins with a plain byte: only then does a search skip to the next of these bytes. Backslashes are
-doubled each time a text is escaped again."""
+WAYS_TO_ESCAPE = {
+    b"%": rb"%(?P<percent>[0-9A-Fa-f]{2})",
+    b"\\": rb"\\{1,8}(?:x(?P<hex>[0-9A-Fa-f]{2})|u(?P<short>[0-9A-Fa-f]{4})|U(?P<long>[0-9A-Fa-f]{8})"
+    rb"|(?P<octal>[0-3][0-7]{2}))",
+    b"&": rb"&(?P<html>#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,30});",
+}
+"""By the byte that each begins with. Backslashes are doubled each time a text is escaped again."""
+ESCAPE = pattern_of(b"|".join(WAYS_TO_ESCAPE.values()))
 
 
 class EscapeLayer(Layer):
@@ -381,9 +382,15 @@ def unescaped_text(raw: bytes) -> bytes:
 
 def escaped(joined: Joined) -> list[int]:
     """The numbers of texts, with NUL between them, that have escapes."""
-    if not any(mark in joined.data for mark in MARKS):
-        return []
-    return sorted({joined.number(escape.start()) for escape in ESCAPE.finditer(joined.data)})
+    data, numbers = joined.data, set[int]()
+    for mark in WAYS_TO_ESCAPE:  # single bytes are found sooner than patterns
+        at = data.find(mark)
+        while at >= 0:
+            if ESCAPE.match(data, at):
+                numbers.add(joined.number(at))
+                at = data.find(b"\0", at)  # the rest of the text has nothing to add
+            at = data.find(mark, at + 1) if at >= 0 else -1
+    return sorted(numbers)
 
 
 def shift(
@@ -435,14 +442,14 @@ def _meaning(raw: bytes) -> Callable[[re.Match[bytes]], bytes]:
 
 # --- JSON
 
-JSON = re.compile(
+JSON = pattern_of(
     rb"[ \t\r\n]*[\[{][ \t\r\n]*"
     rb"(?:(?:-?[0-9][0-9.eE+-]{0,40}|true|false|null)[ \t\r\n]*,[ \t\r\n]*)*+[\[{\"\]}]"
 )
 """How JSON with strings begins: perhaps with numbers before the first of them, as in ``[1, {"type": …``."""
 NO_JSON = (b"\1", b"\2")
 """Controls, which JSON has only as escapes. Bytes of other kinds that begin like JSON may have some."""
-JSON_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))?|(.))", re.DOTALL)
+JSON_ESCAPE = pattern_of(rb"\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))?|(.))", re.DOTALL)
 ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
 SURROGATES, BEHIND_SURROGATES = 0xD800, 0xDC00
 QUOTE, BACKSLASH = b'"\\'

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from itertools import chain
 
+from archive.base.patterns import pattern_of
+
 WIRE_TYPE, OF_TEXTS = 0b111, 2
 """The bits of a tag of Protobuf that say how a field is stored, and what they are for texts."""
 PROTOBUF_TAGS = bytes(code for code in range(32, 127) if code & WIRE_TYPE == OF_TEXTS)
@@ -24,7 +26,7 @@ BEGINS = (
     rb"(?!(?<=:)//)[!-~](?=/|~/|[A-Za-z]:[\\/]|\\\\"
     rb"|AKIA|ASIA|hf_|npm_|gsk_|sk-|SG\.|eyJ|r8_|api_org_|ya29\.|S-1-5-)"
 )
-FIRST, LENGTH = re.compile(BEGINS), re.compile(rb"[" + TAGS + rb"]" + BEGINS)
+FIRST, LENGTH = pattern_of(BEGINS), pattern_of(rb"[" + TAGS + rb"]" + BEGINS)
 """A byte before text that cannot begin inside a word."""
 CBOR = ord("x")
 IN_CBOR = range(0x60, 0x7C)

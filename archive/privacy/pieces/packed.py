@@ -13,6 +13,7 @@ import re
 import zlib
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from archive.base.patterns import pattern_of
 from archive.formats.elf.headers import headers_of
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.privacy.pieces.layers import ASCII_TEXT, SHORTEST, TO_NUL
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 HEADS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\0": "xz", b"BZh": "bzip2"}
 HEADS |= dict.fromkeys((b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"), "zlib")
 """First bytes of streams."""
-ALONE = re.compile(rb"\x5d\0\0(?:[\x01-\x80]\0|\0[\x01-\x08])(?:\xff{8}|.{4}[\0\1]\0{3})", re.DOTALL)
+ALONE = pattern_of(rb"\x5d\0\0(?:[\x01-\x80]\0|\0[\x01-\x08])(?:\xff{8}|.{4}[\0\1]\0{3})", re.DOTALL)
 """The first bytes of lzma's own format, as all encoders write it: properties, window, size."""
 PACKED = ("deflate", "gzip", "zlib", "zstd", "xz", "lzma", "bzip2")
 """What is unpacked, in words."""
@@ -35,22 +36,24 @@ ELSEWHERE = (
     ("bzip2", b"1AY&SY", 4),
 )
 """What streams have near their first byte, and how far after it."""
-ZLIB = re.compile(rb"x[\x01\x5e\x9c\xda]")
+ZLIB = pattern_of(rb"x[\x01\x5e\x9c\xda]")
 """The first bytes of a stream of zlib; anything may begin so."""
-UNREAD = {
-    "7z": rb"7z\xbc\xaf\x27\x1c",
-    "lz4": rb"\x04\x22\x4d\x18[\x40-\x7f][\x40\x50\x60\x70]|\x02\x21\x4c\x18..[\0-\x7f]\0",
-    "snappy": rb"\xff\x06\0\0sNaPpY",
-    "lzip": rb"LZIP\x01[\x0c-\xff]",
-    "cab": rb"MSCF\0\0\0\0",
-    "RAR": rb"Rar!\x1a\x07",
-    "blosc2": rb"\x9e\xa8b2frame\0",
-    "age": rb"age-encryption\.org/v1\n|-----BEGIN AGE ENCRYPTED FILE-----",
-    "PGP": rb"-----BEGIN PGP MESSAGE-----",
-}
-"""Marks of files that are compressed or encrypted, and not unpacked. They are long enough that hardly any
-occurs by chance. The second one of lz4 is its legacy frame."""
-UNREAD_MARKS = {how: re.compile(mark, re.DOTALL) for how, mark in UNREAD.items()}
+UNREAD = (
+    ("7z", b"\xbc", rb"7z\xbc\xaf\x27\x1c"),
+    ("lz4", b"\x18", rb"\x04\x22\x4d\x18[\x40-\x7f][\x40\x50\x60\x70]"),
+    ("lz4", b"\x18", rb"\x02\x21\x4c\x18..[\0-\x7f]\0"),  # its legacy frame
+    ("snappy", b"\xff", rb"\xff\x06\0\0sNaPpY"),
+    ("lzip", b"\x01", rb"LZIP\x01[\x0c-\xff]"),
+    ("cab", b"\0", rb"MSCF\0\0\0\0"),
+    ("RAR", b"\x1a", rb"Rar!\x1a\x07"),
+    ("blosc2", b"\x9e", rb"\x9e\xa8b2frame\0"),
+    ("age", b"/v1\n", rb"age-encryption\.org/v1\n"),
+    ("age", b"-----BEGIN AGE", rb"-----BEGIN AGE ENCRYPTED FILE-----"),
+    ("PGP", b"-----BEGIN PGP", rb"-----BEGIN PGP MESSAGE-----"),
+)
+"""Marks of files that are compressed or encrypted, and not unpacked, each after bytes of it that are found
+soonest. They are long enough that hardly any occurs by chance."""
+UNREAD_MARKS = [(how, rare, pattern_of(mark, re.DOTALL)) for how, rare, mark in UNREAD]
 ENCRYPTS = {"age", "PGP"}
 UNREAD_HEAD = b"\x1f\x9d"
 """First bytes of a file of ``compress``: too few to count anywhere else."""
@@ -163,10 +166,10 @@ def unread(data: bytes) -> list[str]:
     """How files in some bytes that are not unpacked here are compressed or encrypted."""
     found = [
         f"{'encrypted' if how in ENCRYPTS else 'compressed'} by {how}"
-        for how, mark in UNREAD_MARKS.items()
-        if mark.search(data)
+        for how, rare, mark in UNREAD_MARKS
+        if rare in data and mark.search(data)
     ]
-    return ["compressed by compress", *found] if data.startswith(UNREAD_HEAD) else found
+    return ["compressed by compress"] * data.startswith(UNREAD_HEAD) + list(dict.fromkeys(found))
 
 
 def unpacked(how: str, data: memoryview, limit: int) -> Unpacked:

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base import memory
+from archive.base.patterns import pattern_of
 from archive.pickles.ops import (
     BINUNICODE,
     BINUNICODE8,
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 
 GLOBAL = CODE_OF["GLOBAL"]
 PROTOCOL = b"\x80\2"
-PICKLE = re.compile(rb"\x80[\x02-\x05]")
+PICKLE = pattern_of(rb"\x80[\x02-\x05]")
 OLD_FIRST = frozenset(bytes([code]) for code in b"(]})cVSUXT")
 """First bytes of pickles of protocols 0 and 1 that have strings."""
-OLD = re.compile(
+OLD = pattern_of(
     rb"\([ldtVSUXTIFLKJMGN(\]})cp]|[\]})](?:q|p\d|\()|c[A-Za-z_][\w.]*\n[A-Za-z_][\w.]*\n|V[^\n]*\n|S['\"]|[UXT]",
 )
 MOST_IN_ROW = 16
@@ -60,7 +61,7 @@ def _of_fixed_size() -> re.Pattern[bytes]:
         some = (op.code for op in OPCODES if FIXED_SIZE.get(op.argument) == size)
         codes = bytes(code for code in some if code not in (PROTO, STOP))
         ways.append(b"[%s].{%d}" % (re.escape(codes), size - 1) if size > 1 else b"[%s]" % re.escape(codes))
-    return re.compile(b"(?s:" + b"|".join(ways) + b")*+")
+    return pattern_of(b"(?s:" + b"|".join(ways) + b")*+")
 
 
 FIXED = _of_fixed_size()

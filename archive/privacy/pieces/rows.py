@@ -9,10 +9,10 @@ Source: numpy/lib/format.py, version 1.0 to 3.0 of the format.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base import memory
+from archive.base.patterns import pattern_of
 from archive.privacy.pieces.layers import Layer, counted
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ MAGIC, FIRST_VERSION = b"\x93NUMPY", 1
 AFTER_VERSION = 8
 WIDTH_OF_LENGTH = {True: 2, False: 4}
 """Bytes of the header's length, in the first version and in later ones."""
-TYPE = re.compile(rb"'descr': '(?P<order>[<>|=]?)(?:(?P<objects>O)|(?P<kind>[US])(?P<letters>\d{1,6}))'")
-OF_TEXTS = re.compile(rb"([US])(\d{1,6})")
+TYPE = pattern_of(rb"'descr': '(?P<order>[<>|=]?)(?:(?P<objects>O)|(?P<kind>[US])(?P<letters>\d{1,6}))'")
+OF_TEXTS = pattern_of(rb"([US])(\d{1,6})")
 LETTER = {b"U": 4, b"S": 1}
 """Bytes of a letter by kind of type."""
 MOST_ROWS, MOST_TYPES = 1 << 20, 8

@@ -10,13 +10,13 @@ be a layer's bytes itself: JSON in JSON.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base import memory
+from archive.base.patterns import pattern_of
 from archive.debuginfo import frames
 from archive.privacy.pieces.encoded import TENSORS, from_latin, in_latin, is_file, runs, ways_in
 from archive.privacy.pieces.framed import is_text
@@ -35,6 +35,7 @@ from archive.privacy.pieces.layers import (
     of_wide,
 )
 from archive.privacy.pieces.lengths import without_lengths
+from archive.privacy.pieces.long_runs import COPIES
 from archive.privacy.pieces.pickle_strings import OLD_FIRST, PickleLayer, begins_pickle, is_pickle, of_pickle
 from archive.privacy.pieces.rows import in_pickle, numpy_file, of_file, of_texts
 
@@ -141,7 +142,7 @@ def layers_within(layer: Layer, strings: Sequence[NestedString], shortest: int) 
 DEEPEST = 4
 """How deep strings within strings are read."""
 FRAME = frames.BEGINNING.encode()
-FRAMES = re.compile(rb"\n(?=[ \t]*%b)" % FRAME)
+FRAMES = pattern_of(rb"\n(?=[ \t]*%b)" % FRAME)
 
 
 BYTES = "bytes"
@@ -293,7 +294,7 @@ class PieceStrings:
             joined = Joined(texts, b"\0")
         lines = len(texts) + joined.data.count(b"\n")
         memory.take(20 * memory.NUMBER * lines + len(joined.data), "lines of strings")
-        with memory.lent(len(joined.data), "letters of what is encoded"):
+        with memory.lent(COPIES * len(joined.data), "letters of what is encoded"):
             ways = ways_in(joined)
         for number in sorted(ways):
             texts[number] = self._decoded(StringInLayer(layer, raws[number]), texts[number], ways[number])

@@ -7,7 +7,6 @@ cannot be read, and what is beyond a bound.
 
 from __future__ import annotations
 
-import re
 import zlib
 from functools import partial
 from itertools import accumulate, pairwise
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, in_file, one_line
+from archive.base.patterns import pattern_of
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import has_end
@@ -54,7 +54,7 @@ TENSORS_HEAD = 64
 
 # --- zips
 
-HEADERS = re.compile(rb"PK(?:\x03\x04|\x01\x02)")
+HEADERS = pattern_of(rb"PK(?:\x03\x04|\x01\x02)")
 
 
 def embedded(data: bytes) -> Iterator[tuple[int, int]]:
