@@ -1,12 +1,15 @@
 """Work on many pieces, done by as many threads as there are cores; results come in the pieces' order.
 
-Threads help where the work releases the interpreter's lock: hashing, checksums, and NumPy on long arrays.
+Threads help where the work releases the interpreter's lock: hashing, checksums, deflating, and NumPy on long
+arrays. :func:`using_cores` bounds how many cores are used.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 LONG = 1 << 22
 """Bytes from which on a digest is worth a thread of its own."""
+_most: ContextVar[int | None] = ContextVar("_most", default=None)
 AHEAD = 4
 """Pieces per core that wait, in memory, at a time."""
 
@@ -55,7 +59,7 @@ class Cores:
 
     @cached_property
     def _count(self) -> int:
-        return os.cpu_count() or 1
+        return cores()
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -64,8 +68,24 @@ class Cores:
         return ThreadPoolExecutor(self._count)
 
 
+@contextmanager
+def using_cores(most: int | None) -> Iterator[None]:
+    """Work on at most so many cores; None changes nothing."""
+    before = _most.set(_most.get() if most is None else most)
+    try:
+        yield
+    finally:
+        _most.reset(before)
+
+
+def cores() -> int:
+    """How many cores work may use."""
+    there, most = os.cpu_count() or 1, _most.get()
+    return there if most is None else min(there, most)
+
+
 def meanwhile(work: Callable[[], Result], size: int) -> Callable[[], Result]:
-    """Begin a piece of work in a thread of its own; work on few bytes is done when it is asked for.
+    """Begin a piece of work in a thread of its own; on one core, and on few bytes, when it is asked for.
 
     Args:
         work: on bytes that stay as they are.
@@ -74,7 +94,7 @@ def meanwhile(work: Callable[[], Result], size: int) -> Callable[[], Result]:
     Returns:
         What waits for the result, and gives it or raises what the work raised.
     """
-    if size < LONG:
+    if size < LONG or cores() == 1:
         return work
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (short work does without)
 

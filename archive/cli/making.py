@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from archive.app.verbs import VERBS, task_of
+from archive.base.cores import using_cores
 from archive.base.errors import ArchiveError, ImpossibleError, one_line
 from archive.base.quick_dataclass import dataclass
 from archive.batches.jobs import plan
@@ -114,10 +115,11 @@ class FileMaker(FileOptions):
     def do(self, planned: FilePlan, task: Task, texts: VerbTexts) -> ExitStatus:
         """Do all that is planned, and print what came of it."""
         if planned.many:
-            return self._several(planned, task, texts)
+            with using_cores(self.jobs):
+                return self._several(planned, task, texts)
         if self.dask is not None:
             raise ArchiveError("--dask is for several files", file=planned.jobs[0].label)
-        with sigterm_as_ctrl_c():
+        with sigterm_as_ctrl_c(), using_cores(self.jobs):
             return self._single(planned, task, texts)
 
     def _single(self, planned: FilePlan, task: Task, texts: VerbTexts) -> ExitStatus:

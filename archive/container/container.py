@@ -14,6 +14,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.container.deflate import MOST_PER_BYTE
 from archive.container.directory import Directory, read_directory
 from archive.container.record import Record, SharedFile
+from archive.container.streams import Streams
 from archive.io.mapped import Mapped
 from archive.io.ranged import RangedBytes
 
@@ -42,9 +43,10 @@ class Container(Closing):
         found: what readers found in the file's bytes: see :class:`~archive.io.mapped.Mapped`.
         by_place: the file's bytes by place, read only; those of a remote file are fetched.
         allowance: the memory and sizes that the file may ask for.
+        streams: the deflate streams that are made again of the records.
     """
 
-    __slots__ = ("_mapped", "allowance", "by_place", "file", "found", "records", "root")
+    __slots__ = ("_mapped", "allowance", "by_place", "file", "found", "records", "root", "streams")
 
     def __init__(self, mapped: Mapped | Fetched, *, rooted: bool = True) -> None:
         """Read the directory of a file, unless it was read from these bytes before, and none of its records.
@@ -64,6 +66,7 @@ class Container(Closing):
         self.root = directory.root
         shared = SharedFile(mapped.data, mapped.name, self.allowance)
         self.records = {file.entry.name: Record(shared, file) for file in directory.files}
+        self.streams = Streams(self.records)
 
     def _directory(self, *, rooted: bool) -> Directory:
         """The directory: asked for in the allowance each time, and read once."""
@@ -140,6 +143,7 @@ class Container(Closing):
 
     def close(self) -> None:
         """Close the file; views in use stay valid. Closing twice does nothing."""
+        self.streams.stop()
         for record in self.records.values():
             record._forget()  # noqa: SLF001 - the records are part of the container
         self._mapped.close()

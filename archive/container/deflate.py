@@ -1,7 +1,8 @@
 """Deflate streams: inflated without trusting what is said about them, deflated as short as possible.
 
 libdeflate makes streams 1 to 7 % shorter than zlib at its strongest, in a fraction of the time, and the same
-ones on every machine. PyTorch reads either. Those that must be PyTorch's own are made in ``write``.
+ones on every machine. Two more levels take twice the time of ``STRONGEST``, for 0.2 % fewer bytes. PyTorch
+reads either. Those that must be PyTorch's own are made in ``write``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from archive.base.errors import ArchiveError
 
 LONG_DATA = 1 << 22
 """Bytes above which a quick stream determines a size; it is a few percent longer than the shortest."""
-STRONGEST, QUICK = 12, 6
+STRONGEST, QUICK = 10, 6
 MOST_PER_BYTE = 1032
 """Bytes that a byte of any deflate stream can become: four times 258, by codes of one bit each (RFC 1951)."""
 _PIECE = 1 << 10

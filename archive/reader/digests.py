@@ -6,12 +6,11 @@ what was read: where the same bytes count for the archive id, the id is the same
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from archive.base.cores import meanwhile
+from archive.base.cores import cores, meanwhile
 from archive.base.errors import ArchiveError
 from archive.formats.archive_id import archive_id, digest_of, has_divided, plain_pieces, same_counted
 
@@ -71,7 +70,7 @@ class Digests:
         if not has_divided(container.records):
             with suppress(ArchiveError):  # whoever asks for the id will know
                 pieces = plain_pieces(container.records)
-                takes_turns = file and busy and (os.cpu_count() or 1) <= FEW_CORES
+                takes_turns = file and busy and cores() <= FEW_CORES
 
                 def of_records() -> bytes:
                     if takes_turns:

@@ -158,6 +158,7 @@ def shrink(
 def _compact(work: Rewriting, kept: KeptHandles) -> Shrinkage:
     opened = work.archive
     opened.digests.begin(file=False)
+    opened.container.streams.begin(by_pytorch=False)
     expected = opened.with_unique_handles(kept.prefix) if kept.is_new else opened
     kinds = {*opened.programs.kinds, *opened.spare.records.values()}  # first, as it asks for all JSON
     compacted, records = compact_records(expected), opened.container.records
@@ -182,7 +183,8 @@ def _compacted(opened: Archive, compacted: Mapping[str, bytes]) -> Iterator[Memb
     records = opened.container.records
     others = [name for name in records if kind_of(name).is_debug and name not in compacted]
     debug, parts = (*others, *opened.spare.records), opened.spare.left(kinds=())
-    slim = {member.name: member for member in slim_members(opened.recognised.kind, records, debug, parts)}
+    members = slim_members(opened.recognised.kind, opened.container, debug, parts)
+    slim = {member.name: member for member in members}
     for name, record in records.items():
         if name in compacted:
             small = smallest_member(name, compacted[name])
@@ -196,6 +198,7 @@ def _compacted(opened: Archive, compacted: Mapping[str, bytes]) -> Iterator[Memb
 def _embed(work: Rewriting, kept: KeptHandles, kinds: Collection[StrEnum], strength: int) -> Shrinkage:
     opened, records = work.archive, work.archive.container.records
     opened.digests.begin()
+    opened.container.streams.begin(by_pytorch=True)
     contents = companion_contents(opened, kept)
     companion = build_companion(contents, level=strength)
     place = place_of_companion(records)

@@ -128,6 +128,7 @@ def split(
         kept = kept_handles(opened, handles, salt, by_default="unique")
         check_debug_info(opened, kinds, kept_records=kept.as_they_are)
         opened.digests.begin()
+        opened.container.streams.begin(by_pytorch=True)
         contents = companion_contents(opened, kept, fingerprints=fingerprints)
         remains = Remains.of(opened, kinds, kept)
         members = with_new_id(remains.members(opened), opened.container.records)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from archive.base.cores import AHEAD, Cores
+from archive.base.cores import AHEAD, Cores, cores, using_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,3 +48,14 @@ def test_an_error_comes_at_its_place_and_ends_the_work() -> None:
     with pytest.raises(ValueError, match="3"):
         results.extend(iter(cores.map(work, range(10_000))))
     assert len(done) <= 3 + (AHEAD + 1) * cores._count + 2
+
+
+def test_work_uses_no_more_cores_than_there_are_or_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    with using_cores(2):
+        assert cores() == Cores()._count == 2
+        with using_cores(None):
+            assert cores() == 2
+        with using_cores(9):
+            assert cores() == 4
+    assert cores() == 4

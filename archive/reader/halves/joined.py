@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from archive.companion.contents import Contents
     from archive.container.record import Record
+    from archive.container.streams import Streams
     from archive.container.write import Member
     from archive.formats.elf.model import SectionTable
     from archive.reader.archive import Archive
@@ -78,7 +79,9 @@ def with_digest(contents: Contents, archive: Archive, others: Mapping[str, Recor
     records = container.records
     of_model = set(counted_names(records)) - contents.records.raw.keys()
     known = {name: record.view() for name, record in records.items() if name not in of_model}
-    members = joined_members(records if others is None else others, contents, known, archive.programs.left)
+    streams = container.streams if others is None else None
+    others = records if others is None else others
+    members = joined_members(others, contents, known, archive.programs.left, streams)
     joined = _Comparison(container.data)
     as_long_as_same = takewhile(lambda _: joined.same, members)
     write_archive(joined, container.root, as_long_as_same, alignment=alignment_of(records))
@@ -135,6 +138,7 @@ def joined_members(
     contents: Contents,
     made: Mapping[str, bytes | memoryview],
     left: Mapping[str, bytes] | None = None,
+    streams: Streams | None = None,
 ) -> list[Member]:
     """The records of the archive before it was split, in their order, stored as they were.
 
@@ -143,6 +147,7 @@ def joined_members(
         contents: of the archive's companion.
         made: the debug records, by name.
         left: read in place of some records: exported programs without metadata.
+        streams: of the archive that was split, if ``records`` and ``made`` are its own.
     """
     if "member.kind" not in contents.columns:
         raise ArchiveError(
@@ -178,11 +183,11 @@ def joined_members(
                 record, (table, behind) = next(kept), next(objects)
                 member = _object(record, table, behind, deflated=kind.deflated)
             elif kind.origin is Origin.KEPT:
-                member = _stored_as(next(kept), deflated=kind.deflated)
+                member = _stored_as(next(kept), deflated=kind.deflated, streams=streams)
             else:  # the computed serialization id is empty until all others are known
                 name = next(names[kind.origin])
                 data = b"" if kind.origin is Origin.COMPUTED else made[name]
-                member = _member(name, data, deflated=kind.deflated)
+                member = _member(name, data, deflated=kind.deflated, streams=streams)
                 member = replace(member, crc32=0) if kind.no_crc else member
             members.append(replace(member, modified=time))
     except (StopIteration, KeyError, ValueError):
@@ -224,20 +229,22 @@ def _object(record: Record, table: SectionTable, behind: memoryview, *, deflated
     return _member(record.name, data, deflated=deflated)
 
 
-def _stored_as(record: Record, *, deflated: bool) -> Member:
+def _stored_as(record: Record, *, deflated: bool, streams: Streams | None) -> Member:
     """A record as a member, deflated again as PyTorch does it, or stored."""
     member = member_from(record)
     if not (member.deflated or deflated):
         return member
-    return replace(_member(record.name, record.view(), deflated=deflated), crc32=record.crc32)
+    member = _member(record.name, record.view(), deflated=deflated, streams=streams)
+    return replace(member, crc32=record.crc32)
 
 
-def _member(name: str, data: bytes | memoryview, *, deflated: bool) -> Member:
+def _member(name: str, data: bytes | memoryview, *, deflated: bool, streams: Streams | None = None) -> Member:
     """A member, deflated as PyTorch does it or stored. Unlike PyTorch, even short records are deflated."""
     member = new_member(name, data, compress=False)
     if not deflated or not member.size:
         return member
-    return replace(member, data=memoryview(deflated_as_by_pytorch(data)), deflated=True)
+    stream = deflated_as_by_pytorch(data) if streams is None else streams.by_pytorch(name, data)
+    return replace(member, data=memoryview(stream), deflated=True)
 
 
 def check_gives(contents: Contents, companion: memoryview, left: bytes) -> None:

@@ -84,9 +84,8 @@ class Remains(NamedTuple):
 
     def members(self, opened: Archive) -> Iterator[Member]:
         """The members of the archive that is left, without the serialization id."""
-        records = opened.container.records
         debug = (*self.handles.records, *self.records)
-        for member in slim_members(opened.recognised.kind, records, debug, self.parts):
+        for member in slim_members(opened.recognised.kind, opened.container, debug, self.parts):
             if member.name == METHOD_HANDLES and self.handles.is_new:
                 table = opened.with_unique_handles(self.handles.prefix).method_table
                 assert table is not None  # noqa: S101 (the record is there)

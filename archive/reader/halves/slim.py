@@ -20,20 +20,21 @@ from archive.reader.recognition import kind_in
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from archive.container.container import Container
     from archive.container.record import Record
     from archive.container.write import Member
     from archive.reader.recognition import FileKind
 
 
-LONG_JSON, QUICK = 1 << 16, 9
-"""Bytes of JSON from which on it is deflated at level QUICK: 40 times as fast, and 3 to 9 % longer."""
+LONG_JSON, SHORTEST, QUICK = 1 << 16, 12, 9
+"""Bytes of JSON above which it is deflated at level QUICK, not SHORTEST: 40 times as fast, 3 to 9 % more."""
 ROOM = 4
 """How many times a record is held, at worst, while it is joined: its values, its bytes, its texts."""
 
 
 def slim_members(
     file: FileKind,
-    records: Mapping[str, Record],
+    container: Container,
     debug: Collection[str],
     left: Mapping[str, bytes],
 ) -> Iterator[Member]:
@@ -41,10 +42,11 @@ def slim_members(
 
     Args:
         file: the kind of the archive.
-        records: by name.
+        container: the archive.
         debug: names of debug records that stay.
         left: exported programs and shared objects as they are to be; others stay as they are.
     """
+    records = container.records
     counted = set(counted_names(records))
     programs = set(divided_programs(records))
     changed = programs | left.keys()
@@ -60,7 +62,9 @@ def slim_members(
         elif kind_in(file, name) is RecordKind.TENSOR:
             yield member_from(record)
         elif name in counted or name in debug:
-            yield slim_member(record, _level(record.size) if programs else STRONGEST)
+            data = record.view()
+            stream = deflate(data, _level(len(data))) if programs else container.streams.shortest(name, data)
+            yield _slim_member(record, stream)
 
 
 def with_new_id(members: Iterable[Member], records: Mapping[str, Record]) -> list[Member]:
@@ -97,22 +101,25 @@ def _joined_member(name: str, data: bytes | memoryview, cost: int, level: int, o
 
 def _level(size: int) -> int:
     """The level at which the JSON of an exported program is deflated."""
-    return STRONGEST if size <= LONG_JSON else QUICK
+    return SHORTEST if size <= LONG_JSON else QUICK
 
 
-def slim_member(record: Record, level: int) -> Member:
-    """A record other than a tensor as a member, in the fewest bytes."""
+def _slim_member(record: Record, stream: bytes) -> Member:
+    """A record other than a tensor as a member, in the fewest bytes: stored, deflated, or as it is."""
     return min(
         replace(member_from(record), aligned=False),
-        replace(smallest_member(record.name, record.view(), level), crc32=record.crc32),
+        replace(_smaller(record.name, record.view(), stream), crc32=record.crc32),
         key=lambda member: len(member.data),
     )
 
 
 def smallest_member(name: str, data: bytes | memoryview, level: int = STRONGEST) -> Member:
     """A member from a record's bytes: deflated if that makes it shorter."""
+    return _smaller(name, data, deflate(data, level))
+
+
+def _smaller(name: str, data: bytes | memoryview, stream: bytes) -> Member:
     stored = replace(new_member(name, data, compress=False), aligned=False)
-    stream = deflate(data, level)
     if len(stream) >= len(data):
         return stored
     return replace(stored, data=memoryview(stream), deflated=True)
