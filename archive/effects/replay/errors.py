@@ -44,7 +44,10 @@ class GuardError(ReplayError):
     Attributes:
         problem: what holds instead, as text.
         number: of the guard.
+        entry: the number of the entry with the guard, where several were tried.
     """
+
+    entry = 0
 
     def __init__(
         self,
