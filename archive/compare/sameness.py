@@ -29,7 +29,7 @@ from archive.formats.record_kinds import (
 from archive.reader.recognition.kinds import PROGRAM_KINDS, SAVED_KINDS, kind_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
@@ -55,6 +55,22 @@ class Level(StrEnum):
     DEBUG = "debug"
     IDS = "ids"
     LAYOUT = "layout"
+
+
+IGNORABLE = (Level.EXTRAS, Level.DEBUG, Level.LAYOUT, Level.IDS, Level.FORMAT)
+"""The levels whose differences may be left out: all but the model's, on which ``same model`` depends."""
+
+
+def ignored_levels(ignored: Iterable[Level | str]) -> set[Level]:
+    """The levels that are to be left out.
+
+    Raises:
+        ValueError: one of them isn't a level that can be.
+    """
+    levels = set(map(Level, ignored))
+    if not levels.issubset(IGNORABLE):
+        raise ValueError(f"differences of the model cannot be left out, but of {', '.join(IGNORABLE)}")
+    return levels
 
 
 BY_NAME = {

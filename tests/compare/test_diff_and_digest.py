@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive.compare.changes import TensorChange
+from archive.compare.sameness import IGNORABLE, Level
 from archive.formats.tensors.dtypes import BITS
 from tests.support.corpus import FIXTURES
 from tests.support.sampling import examples
@@ -55,6 +56,31 @@ def test_two_files_are_the_same_model_if_and_only_if_their_digests_are_the_same(
     for old, new in combinations(paths, 2):
         same_digest = str(archive.digest(old)) == str(archive.digest(new))
         assert archive.diff(old, new).same_model == same_digest, (old, new)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_what_is_left_out_changes_no_verdict(group: str) -> None:
+    """Of any two files, whichever levels are left out."""
+    for old, new in combinations_with_replacement([FIXTURES / name for name in GROUPS[group]], 2):
+        whole = archive.diff(old, new)
+        for count in range(len(IGNORABLE) + 1):
+            for ignored in combinations(IGNORABLE, count):
+                rest = whole.without(ignored)
+                verdicts = rest.same_model, rest.identical, rest.unchecked
+                assert verdicts == (whole.same_model, whole.identical, whole.unchecked)
+                assert [*rest.changes] == [row for row in whole.changes if row.level not in ignored]
+
+
+def test_differences_of_the_model_cannot_be_left_out() -> None:
+    old, new = (FIXTURES / name for name in GROUPS["checkpoints"][:2])
+    assert not archive.diff(old, new, ignore=list(IGNORABLE)).same_model
+    for ignored in (["model"], ["ids", Level.MODEL], list(Level)):
+        with pytest.raises(ValueError, match="differences of the model cannot be left out"):
+            archive.diff(old, new, ignore=ignored)
+    with pytest.raises(ValueError, match="differences of the model"):
+        archive.diff(old, new).without([Level.MODEL])
+    with pytest.raises(ValueError, match="elements"):
+        archive.diff(old, new, ignore=["elements"])
 
 
 @pytest.mark.parametrize(

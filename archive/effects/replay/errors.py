@@ -83,10 +83,12 @@ class GuardError(ReplayError):
 
     def of(self, entries: int) -> GuardError:
         """The same error, for the nearest of several entries."""
-        return GuardError(
+        error = GuardError(
             self.problem,
             method=self.method,
             number=self.number,
             texts=lambda: self._told,
             unlike=NONE_FITS.format(entries),
         )
+        error.entry = self.entry
+        return error
