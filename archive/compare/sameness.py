@@ -160,15 +160,38 @@ class AliasedTensor(NamedTuple):
     strides: tuple[int, ...]
 
 
-def aliases(tensors: Mapping[str, Tensor], names: Sequence[str]) -> Iterator[list[AliasedTensor]]:
-    """The groups of a storage's tensors whose elements overlap, in each the names sorted.
+METHODS = "bytecode:"
+"""What stands before the constants of a lite archive's methods."""
 
-    What is written into one of them changes the others. Others may share the storage, and no element.
+
+def storage_key(name: str, tensor: Tensor) -> tuple[str, bool]:
+    """What tensors have in common that share a storage when they are loaded.
+
+    Constants of methods may lie in the storages of constants of code, which they repeat, but no loader reads
+    both: the lite interpreter reads the methods, and ``torch.jit.load`` the code.
+    """
+    return tensor.record, name.startswith(METHODS)
+
+
+def aliases(tensors: Mapping[str, Tensor]) -> Iterator[list[AliasedTensor]]:
+    """The groups of tensors whose elements overlap when they are loaded, in each the names sorted.
+
+    What is written into one of them changes the others. Others may share a storage, and no element.
 
     Args:
         tensors: by name.
-        names: of the tensors in one storage.
     """
+    storages: dict[tuple[str, bool], list[str]] = {}
+    for name, tensor in tensors.items():
+        if tensor.record:
+            storages.setdefault(storage_key(name, tensor), []).append(name)
+    for names in storages.values():
+        if len(names) > 1:
+            yield from _aliases_in(tensors, names)
+
+
+def _aliases_in(tensors: Mapping[str, Tensor], names: Sequence[str]) -> Iterator[list[AliasedTensor]]:
+    """The groups in one storage."""
     groups: list[list[str]] = []
     end = -1
     for start, stop, name in sorted((*_bytes_of(tensors[name]), name) for name in names):
