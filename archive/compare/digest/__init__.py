@@ -174,8 +174,8 @@ def digest(source: Source, *, of: Of = "model", prefix: str = "", limits: Limits
             any file.
         of: ``model`` for what it computes, ``weights`` for its tensors' names, dtypes, shapes and elements,
             ``debug`` for the debug info in it, ``file`` for its bytes.
-        prefix: of weights, what is taken from the beginning of names: ``module.``. If some have it, they
-            only they count; if none has, all count as they are.
+        prefix: of weights, what is taken from the beginning of names: ``module.``. If some names have
+            it, only those tensors count; if none has, all count as they are.
         limits: what hostile input may cost.
 
     Raises:
