@@ -132,7 +132,7 @@ def _same_dense(tensor: Any, other: Any) -> bool:
     if tensor.is_complex():
         tensor, other = (torch.view_as_real(each.resolve_conj()) for each in (tensor, other))
     if not tensor.is_floating_point():
-        return torch.equal(tensor, other)
+        return bool(torch.equal(tensor, other))
     bits, others = (each.resolve_neg().view(BITS[each.itemsize]) for each in (tensor, other))
     return torch.equal(bits, others) or bool(((bits == others) | (tensor.isnan() & other.isnan())).all())
 
