@@ -15,13 +15,12 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch.nn.modules.module import _IncompatibleKeys
 
 from archive.backend.delegate import Delegate
-from archive.backend.errors import BackendError
 from archive.backend.lower.effects import entry_names
 from archive.backend.lower.wrappers import (
     EFFECTS_ARGUMENTS,
@@ -33,31 +32,19 @@ from archive.backend.members import Members, ModuleMember
 from archive.base.errors import ArchiveError, LoweringError, shown
 from archive.effects.errors import StateError
 from archive.effects.placeholders import LEFT_OUT
+from archive.effects.replay.choosing import Entry, run_entry
 from archive.effects.replay.errors import GuardError
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State
-from archive.formats.effects.model import Constant, Item, Op, Output, Temporary
+from archive.formats.effects.model import Constant, Item, Op, Temporary
 from archive.formats.effects.words import HOOK_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from archive.effects.replay.classes import Allowed
-    from archive.effects.replay.replay import Prepared
     from archive.formats.effects.model import Effect, Local, Value
     from archive.io.mapped import Source as File
-
-
-class MethodEntry(NamedTuple):
-    """One entry of the method.
-
-    Attributes:
-        guards_results: whether some guards look at what the graph gives.
-    """
-
-    run: Callable[..., Any]
-    effects: Prepared
-    guards_results: bool
 
 
 class Effectful:
@@ -116,10 +103,9 @@ class Effectful:
                 file=delegate.archive.file,
             )
         self._entries = [
-            MethodEntry(
+            Entry(
                 _of_torchscript(delegate, name) if stock else partial(delegate.run, name),
                 prepared(effects, allow, delegate.archive.symbolicate, delegate.tensors),
-                any(isinstance(guard.subject, Output) for guard in effects.guards),
             )
             for name, effects in zip(
                 entry_names(effects.method for effects in table.methods), table.methods, strict=True
@@ -195,28 +181,15 @@ class Effectful:
         """
         if self._members is not None:
             self._members.check()
-        arguments = self._arguments(inputs, named)
-        refusals: dict[int, GuardError] = {}
-        failure: BackendError | None = None
-        for number in self._orders[self._following[self._latest]]:
-            entry = self._entries[number]
-            try:
-                result = self._run(entry, arguments)
-            except GuardError as error:
-                refusals[number] = error
-            except BackendError as error:
-                if len(self._entries) == 1 or not entry.guards_results:
-                    raise
-                failure = failure or error  # the entry may be for other results than this call's
-            else:
-                self._following[self._latest] = self._latest = number
-                return result
-        if failure is not None:
-            raise failure
-        if len(refusals) == 1:
-            raise refusals[0]
-        nearest = max(range(len(refusals)), key=lambda number: refusals[number].number)
-        raise refusals[nearest].of(len(refusals)) from refusals[nearest].__cause__
+        order = self._orders[self._following[self._latest]]
+        try:
+            number, result = run_entry(self._entries, order, self.state, self._arguments(inputs, named))
+        except GuardError as error:
+            if len(order) == 1:
+                raise
+            raise error.of(len(order)) from error.__cause__
+        self._following[self._latest] = self._latest = number
+        return result
 
     def train(self, mode: bool = True) -> Effectful:  # noqa: FBT001, FBT002 (as PyTorch's)
         """Set the mode of all modules, as ``torch.nn.Module.train`` does.
@@ -330,18 +303,6 @@ class Effectful:
         if self._has_defaults:
             bound.apply_defaults()
         return bound.arguments
-
-    def _run(self, entry: MethodEntry, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Run an entry, and make its changes."""
-        given = entry.effects.inputs(self.state, arguments)
-        if not entry.guards_results:
-            return entry.effects.replay(self.state, entry.run(*given), arguments)
-        before = torch.get_rng_state()
-        try:
-            return entry.effects.replay(self.state, entry.run(*given), arguments)
-        except (GuardError, BackendError):
-            torch.set_rng_state(before)
-            raise
 
 
 def _is_hook_of_graph(effect: Effect) -> bool:

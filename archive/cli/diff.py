@@ -14,7 +14,7 @@ from archive.cli import options, printing
 from archive.cli.files import Row
 from archive.cli.reading import takes_reader
 from archive.cli.status import Cause, ExitStatus, status_of
-from archive.compare.sameness import Level
+from archive.compare.sameness import IGNORABLE, Level
 from archive.formats.record_kinds import holds_ranges
 from archive.io.mapped import source_of
 from archive.io.places import exists, is_folder, joined
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from archive.batches.outcome import Reading
     from archive.cli.reading import FileReader
     from archive.render.diff import DiffFacts
-
-IGNORABLE = (Level.EXTRAS, Level.DEBUG, Level.LAYOUT, Level.IDS, Level.FORMAT)
 
 
 @click.command("diff")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import several
 from archive.base.notebooks import shown_by
 from archive.base.quick_dataclass import dataclass
-from archive.compare.sameness import Level
+from archive.compare.sameness import Level, ignored_levels
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -188,6 +188,11 @@ class Diff:
         return not self.unchecked and not any(change.level is Level.MODEL for change in self.changes)
 
     def without(self, ignored: Collection[Level]) -> Diff:
-        """The same without the differences of some levels."""
-        others = tuple(change for change in self.changes if change.level not in ignored)
+        """The same without the differences of some levels; of the model, none can be left out.
+
+        Raises:
+            ValueError: a level is ``model``.
+        """
+        levels = ignored_levels(ignored)
+        others = tuple(change for change in self.changes if change.level not in levels)
         return replace(self, changes=others)

@@ -38,7 +38,7 @@ from archive.compare.constants import with_lines
 from archive.compare.equality import same_bytes
 from archive.compare.pairing import Pairing
 from archive.compare.records import layout_changes, record_changes, rewritten
-from archive.compare.sameness import TRACED, Level, level_of
+from archive.compare.sameness import TRACED, Level, ignored_levels, level_of
 from archive.compare.tensor_files import OBJECT_KINDS, PLAIN_KINDS, TensorFileComparison, are_identical
 from archive.compare.tensors import TensorComparison
 from archive.compare.values import Values
@@ -280,9 +280,9 @@ def diff(
         ArchiveError: a file is of a kind that is not read (the message says what it is), or contradicts
             itself.
         OSError: a file cannot be read.
-        ValueError: there is no such level.
+        ValueError: there is no such level, or it is ``model``.
     """
-    levels = {Level(level) for level in ignore}
+    levels = ignored_levels(ignore)
     if not isinstance(old, Archive):
         with open_archive(old, limits=limits, kinds=OPENED_KINDS) as opened:
             return diff(opened, new, ignore=levels, limits=limits)

@@ -29,7 +29,7 @@ from archive.formats.record_kinds import (
 from archive.reader.recognition.kinds import PROGRAM_KINDS, SAVED_KINDS, kind_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
@@ -55,6 +55,22 @@ class Level(StrEnum):
     DEBUG = "debug"
     IDS = "ids"
     LAYOUT = "layout"
+
+
+IGNORABLE = (Level.EXTRAS, Level.DEBUG, Level.LAYOUT, Level.IDS, Level.FORMAT)
+"""The levels whose differences may be left out: all but the model's, on which ``same model`` depends."""
+
+
+def ignored_levels(ignored: Iterable[Level | str]) -> set[Level]:
+    """The levels that are to be left out.
+
+    Raises:
+        ValueError: one of them isn't a level that can be.
+    """
+    levels = set(map(Level, ignored))
+    if not levels.issubset(IGNORABLE):
+        raise ValueError(f"differences of the model cannot be left out, but of {', '.join(IGNORABLE)}")
+    return levels
 
 
 BY_NAME = {
@@ -139,11 +155,35 @@ class AliasedTensor(NamedTuple):
     strides: tuple[int, ...]
 
 
-def aliases(tensors: Mapping[str, Tensor], names: Sequence[str]) -> Iterator[list[AliasedTensor]]:
-    """The groups of a storage's tensors whose elements overlap, in each the names sorted.
+METHODS = "bytecode:"
+"""What stands before the constants of a lite archive's methods."""
 
-    What is written into one of them changes the others. Others may share the storage, and no element.
+
+def storage_key(name: str, tensor: Tensor) -> tuple[str, bool]:
+    """What tensors have in common that share a storage when they are loaded.
+
+    Constants of methods may lie in the storages of constants of code, which they repeat, but no loader reads
+    both: the lite interpreter reads the methods, and ``torch.jit.load`` the code.
     """
+    return tensor.record, name.startswith(METHODS)
+
+
+def aliases(tensors: Mapping[str, Tensor]) -> Iterator[list[AliasedTensor]]:
+    """The groups of tensors whose elements overlap when they are loaded, in each the names sorted.
+
+    What is written into one of them changes the others. Others may share a storage, and no element.
+    """
+    storages: dict[tuple[str, bool], list[str]] = {}
+    for name, tensor in tensors.items():
+        if tensor.record:
+            storages.setdefault(storage_key(name, tensor), []).append(name)
+    for names in storages.values():
+        if len(names) > 1:
+            yield from _aliases_in(tensors, names)
+
+
+def _aliases_in(tensors: Mapping[str, Tensor], names: Sequence[str]) -> Iterator[list[AliasedTensor]]:
+    """The groups in one storage."""
     groups: list[list[str]] = []
     end = -1
     for start, stop, name in sorted((*_bytes_of(tensors[name]), name) for name in names):

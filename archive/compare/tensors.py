@@ -21,7 +21,7 @@ from archive.base.errors import ArchiveError, counted, several
 from archive.compare.changes import Status, TensorChange, added, changed, gone, renamed
 from archive.compare.equality import SHARE, equal
 from archive.compare.numbers import difference
-from archive.compare.sameness import Level, aliases, properties_of
+from archive.compare.sameness import Level, aliases, properties_of, storage_key
 from archive.container.record import Record
 from archive.formats.record_kinds import COMPILED
 from archive.formats.tensors.dtypes import BLOCKS
@@ -106,9 +106,6 @@ def _read_all(batch: Batch) -> dict[Names, bool]:
 
 
 # --- tensors
-
-METHODS = "bytecode:"
-"""What stands before the constants of methods, which share storages as it happens."""
 
 
 class TensorComparison:
@@ -275,7 +272,7 @@ class TensorComparison:
         They are the model's where elements are, or were, in common. Groups of such are compared once, not
         once for each tensor in them.
         """
-        pairs = {name: other for name, other in self._pairs.items() if not name.startswith(METHODS)}
+        pairs = self._pairs
         was = {name: self._old.tensors[name] for name in pairs}
         now = {name: self._new.tensors[other] for name, other in pairs.items()}
         firsts, aliased = [_firsts(each) for each in (was, now)], [_aliased(each) for each in (was, now)]
@@ -337,21 +334,16 @@ def kind_of(tensor: Tensor) -> str:
 
 def _firsts(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """For each name the first one whose tensor is in the same storage."""
-    first: dict[str, str] = {}
+    first: dict[tuple[str, bool], str] = {}
     return {
-        name: first.setdefault(tensor.record, name) if tensor.record else name
+        name: first.setdefault(storage_key(name, tensor), name) if tensor.record else name
         for name, tensor in tensors.items()
     }
 
 
 def _aliased(tensors: Mapping[str, Tensor]) -> dict[str, list[AliasedTensor]]:
     """The tensors that have elements in common with a tensor, for each that has some."""
-    storages: dict[str, list[str]] = {}
-    for name, tensor in tensors.items():
-        if tensor.record:
-            storages.setdefault(tensor.record, []).append(name)
-    groups = [group for names in storages.values() if len(names) > 1 for group in aliases(tensors, names)]
-    return {aliased.name: group for group in groups for aliased in group}
+    return {aliased.name: group for group in aliases(tensors) for aliased in group}
 
 
 def _together(

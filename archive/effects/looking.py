@@ -153,7 +153,7 @@ def hook_names(module: Any, kind: object) -> tuple[str, ...]:
 
 
 def has_hooks(module: Any, kind: object, names: tuple[str, ...]) -> bool:
-    """Whether a live module has these hooks; other objects in its place have none, and need none."""
+    """Whether a live module has these hooks. A stand-in for a module has no hooks; the check is skipped."""
     return not isinstance(module, torch.nn.Module) or hook_names(module, kind) == names
 
 

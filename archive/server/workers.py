@@ -83,7 +83,7 @@ class Workers:
         """
         try:
             result = await self._once(work, *arguments)
-        except _DiedError:  # it may have died before, in peace
+        except _DiedError:  # the worker may have died while idle, so try once more
             try:
                 result = await self._once(work, *arguments)
             except _DiedError:

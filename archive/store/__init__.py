@@ -7,7 +7,7 @@ facts by which a failure names its model.
 
     debug-archive-store   marks the folder: the format's version
     companions/ID.kept    a companion, as what differs from its base, another one: :mod:`~archive.store.kept`
-    bases/DIGEST.kept     a companion that was removed, and by which others are kept
+    bases/DIGEST.kept     a removed companion that others are still stored as differences from
     index.sqlite          the facts of all companions: :mod:`~archive.store.index`
     lock                  held while companions are added and removed: :mod:`~archive.store.folder`
 

@@ -40,7 +40,7 @@ from archive.base.quick_dataclass import dataclass
 from archive.companion.parse import parse_companion
 from archive.formats.archive_id import ID_TEXT
 from archive.reader.facts import facts_of
-from archive.store.adding import MadeCompanion, content_of, made_of, new_of, taken_prefix
+from archive.store.adding import MadeCompanion, TakenError, content_of, made_of, new_of, taken_prefix
 from archive.store.catalogue import opened_plain
 from archive.store.entries import Addition, ServerEntry, as_listed, entry_json, parsed_entry, read_values
 from archive.store.finding import StoreContents, meant_by, one_of
@@ -239,7 +239,11 @@ class Bucket(Closing):
     def add(
         self, source: Source | MadeCompanion, *, name: str = "", replace: bool = False
     ) -> Addition[BucketEntry]:
-        """Add a companion, or the companion of an archive. Others of its archive id stay unless replaced."""
+        """Add a companion, or the companion of an archive. Others of its archive id stay unless replaced.
+
+        Raises:
+            TakenError: its prefix is another archive's; nothing is added.
+        """
         made = source if isinstance(source, MadeCompanion) else made_of(source, name, self.limits)
         new = new_of(made, self.limits)
         data = build_kept(new.parts, None)
@@ -252,8 +256,12 @@ class Bucket(Closing):
         is_new = self._objects.create(key, data)
         if is_new:  # the cache may have what was removed: the same content in other bytes
             self._objects.keep(key, data)
-        # Once more: `gc` may have removed the claim before the companion was there.
-        self._claim(new.facts.prefix, archive_id)
+        try:  # once more: `gc` may have removed the claim before the companion was there
+            self._claim(new.facts.prefix, archive_id)
+        except TakenError:
+            if is_new:
+                self._objects.remove(key)
+            raise
         entry = self._entry(key, self._read(key))
         others = [other for other in self._objects.listed(f"{COMPANIONS}/{archive_id}") if other != key]
         for other in others if replace else ():

@@ -167,7 +167,7 @@ def read_header(data: memoryview) -> KeptHeader:
 
 
 def is_base(header: KeptHeader, above: KeptHeader) -> bool:
-    """Whether a file is the base of the one above. The depths see to it that no base leads back to itself."""
+    """Whether a file is the base of the one above. Depth decreases along a chain, so there are no cycles."""
     return bool(header.body == above.base and header.depth < above.depth)
 
 

@@ -48,8 +48,8 @@ def test_that_of_a_file_is_what_sha256sum_prints() -> None:
 
 def test_parts_are_below_the_digest_that_follows_from_them() -> None:
     head, *parts = called("digest", "--parts", NEW / "nested.pt").output.splitlines(keepends=True)
-    told = hashlib.sha256("".join(["debug-archive model 3\n", *parts]).encode()).hexdigest()
-    assert head.startswith(f"model-3:{told}  ")
+    told = hashlib.sha256("".join(["debug-archive model 4\n", *parts]).encode()).hexdigest()
+    assert head.startswith(f"model-4:{told}  ")
     assert any(line.endswith("  tensor/gate.inner.w\n") for line in parts)
 
 
@@ -135,5 +135,5 @@ def test_a_list_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_a_list_of_another_version_is_told(tmp_path: Path) -> None:
     listed = tmp_path / "digests.txt"
     listed.write_text(f"model-1:{'0' * 64}  {NEW / 'nested.pt'}\n")
-    told = "line 1: expected a digest of version 3, model-3, found model-1; make the list again"
+    told = "line 1: expected a digest of version 4, model-4, found model-1; make the list again"
     assert told in str(called("digest", "--check", listed).exception)

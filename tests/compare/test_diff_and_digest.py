@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive.compare.changes import TensorChange
+from archive.compare.sameness import IGNORABLE, Level
 from archive.formats.tensors.dtypes import BITS
 from tests.support.corpus import FIXTURES
 from tests.support.sampling import examples
@@ -49,12 +50,43 @@ def with_record(path: Path, name: str, data: bytes, target: Path) -> Path:
     return target
 
 
+def records_of(data: bytes) -> dict[str, bytes]:
+    """The records of an archive."""
+    with archive.open(data) as opened:
+        return {name: bytes(record.view()) for name, record in opened.records.items()}
+
+
 @pytest.mark.parametrize("group", GROUPS)
 def test_two_files_are_the_same_model_if_and_only_if_their_digests_are_the_same(group: str) -> None:
     paths = [str(FIXTURES / name) for name in GROUPS[group]]
     for old, new in combinations(paths, 2):
         same_digest = str(archive.digest(old)) == str(archive.digest(new))
         assert archive.diff(old, new).same_model == same_digest, (old, new)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_what_is_left_out_changes_no_verdict(group: str) -> None:
+    """Of any two files, whichever levels are left out."""
+    for old, new in combinations_with_replacement([FIXTURES / name for name in GROUPS[group]], 2):
+        whole = archive.diff(old, new)
+        for count in range(len(IGNORABLE) + 1):
+            for ignored in combinations(IGNORABLE, count):
+                rest = whole.without(ignored)
+                verdicts = rest.same_model, rest.identical, rest.unchecked
+                assert verdicts == (whole.same_model, whole.identical, whole.unchecked)
+                assert [*rest.changes] == [row for row in whole.changes if row.level not in ignored]
+
+
+def test_differences_of_the_model_cannot_be_left_out() -> None:
+    old, new = (FIXTURES / name for name in GROUPS["checkpoints"][:2])
+    assert not archive.diff(old, new, ignore=list(IGNORABLE)).same_model
+    for ignored in (["model"], ["ids", Level.MODEL], list(Level)):
+        with pytest.raises(ValueError, match="differences of the model cannot be left out"):
+            archive.diff(old, new, ignore=ignored)
+    with pytest.raises(ValueError, match="differences of the model"):
+        archive.diff(old, new).without([Level.MODEL])
+    with pytest.raises(ValueError, match="elements"):
+        archive.diff(old, new, ignore=["elements"])
 
 
 @pytest.mark.parametrize(
@@ -111,6 +143,45 @@ def test_another_version_of_operators_is_another_model(ending: str, tmp_path: Pa
     assert str(archive.digest(old)) == str(archive.digest(same))
     assert [row.name for row in archive.diff(old, other).changes if row.level == "model"] == ["version"]
     assert str(archive.digest(old)) != str(archive.digest(other))
+
+
+def test_storages_count_that_tensors_share_when_they_are_loaded() -> None:
+    """The lite interpreter and ``torch.jit.load`` say which: they run what changes a constant in place."""
+    torch = pytest.importorskip("torch")
+    from torch.jit.mobile import _load_for_lite_interpreter  # noqa: PLC0415 (where there is PyTorch)
+
+    def lite(*, shared: bool) -> bytes:
+        first = torch.ones(2)
+        second = first[:1] if shared else first[:1].clone()
+
+        class Model(torch.nn.Module):
+            def forward(self, x: object) -> object:
+                return x + first.mul_(2) + second
+
+        traced = torch.jit.trace(Model(), torch.ones(2), check_trace=False)
+        first.fill_(1)
+        return bytes(traced._save_to_buffer_for_lite_interpreter())
+
+    def results(data: bytes) -> list[list[float]]:
+        models = _load_for_lite_interpreter(io.BytesIO(data)), torch.jit.load(io.BytesIO(data))
+        return [model(torch.ones(2)).tolist() for model in models]
+
+    own, shared = lite(shared=False), lite(shared=True)
+    mine, theirs = records_of(own), records_of(shared)
+    copy, second = "constants/9.storage", "constants/2.storage"
+    rewritten = mine["bytecode.pkl"].replace(b"0.storage", b"9.storage")
+    files = {
+        "own": own,
+        "shared": shared,
+        "methods' own": tampered(own, {"bytecode.pkl": rewritten, copy: mine["constants/0.storage"]}),
+        "shared by methods": tampered(shared, {"constants.pkl": mine["constants.pkl"], second: mine[second]}),
+        "shared by code": tampered(own, {"constants.pkl": theirs["constants.pkl"]}),
+    }
+    for (one, old), (another, new) in combinations(files.items(), 2):
+        is_same = results(old) == results(new)
+        assert archive.diff(old, new).same_model is is_same, (one, another)
+        assert (archive.digest(old).value == archive.digest(new).value) is is_same, (one, another)
+    assert len({str(results(file)) for file in files.values()}) == 4
 
 
 def test_storages_strides_and_devices_count_for_both_or_for_neither() -> None:

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 import archive
 from archive import ArchiveError
 from archive.compare.digest import VERSIONS, value_of, values
+from archive.compare.sameness import Level
+from archive.formats.record_kinds import DELEGATES, HANDLES, OUTPUTS
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.cost import loops_below
 from tests.support.range_server import served
@@ -439,6 +441,18 @@ def test_a_companion_has_debug_info_and_no_model(tmp_path: Path) -> None:
     half = archive.digest(tmp_path / "half", of="debug")
     assert half.parts == whole.parts
     assert archive.digest(tmp_path / "left", of="debug").value != whole.value
+
+
+@pytest.mark.parametrize("name", [HANDLES, DELEGATES, OUTPUTS])
+def test_maps_of_instructions_are_debug_info_for_digest_and_diff(name: str) -> None:
+    whole = FIXTURES / "executorch" / "shop.etrecord"
+    other = tampered(whole, {name: b'{"forward": {"7": 8}}' if name == HANDLES else b"{}"}, renewed=False)
+    one, two = (archive.digest(file, of="debug").parts for file in (whole, other))
+    assert {part for part, _ in one.items() ^ two.items()} == {f"record/{name}"}
+    assert [(row.level, row.name) for row in archive.diff(whole, other).changes if row.name == name] == [
+        (Level.DEBUG, name)
+    ]
+    assert archive.digest(whole).value == archive.digest(other).value
 
 
 def test_debug_info_elsewhere_is_all_that_is_fetched() -> None:

@@ -357,11 +357,47 @@ def test_tensors_are_the_same_if_their_parts_are(layout: torch.layout) -> None:
         blocks = {"blocksize": (1, 1)} if layout in (torch.sparse_bsr, torch.sparse_bsc) else {}
         return tensor.clone() if layout is torch.strided else tensor.to_sparse(layout=layout, **blocks)
 
-    assert same_elements(made(dense), made(dense), nan_is_itself=True)
+    assert same_elements(made(dense), made(dense))
     assert same_elements(made(torch.eye(2)), made(torch.eye(2)))
-    assert not same_elements(made(dense), made(dense))
     for other in (dense.nan_to_num(), dense.T, dense * 2, torch.eye(2), torch.cat((dense, dense))):
-        assert not same_elements(made(dense), made(other), nan_is_itself=True)
-        assert not same_elements(made(other), made(dense), nan_is_itself=True)
+        assert not same_elements(made(dense), made(other))
+        assert not same_elements(made(other), made(dense))
     other_layout = torch.sparse_coo if layout is torch.strided else torch.strided
-    assert not same_elements(made(dense), made(dense, other_layout), nan_is_itself=True)
+    assert not same_elements(made(dense), made(dense, other_layout))
+
+
+FLOATS = [
+    dtype
+    for dtype in vars(torch).values()
+    if isinstance(dtype, torch.dtype) and (dtype.is_floating_point or dtype.is_complex)
+]
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+@pytest.mark.parametrize("dtype", dict.fromkeys(FLOATS), ids=str)
+def test_numbers_are_the_same_by_their_bits_and_nan_is_nan(dtype: torch.dtype) -> None:
+    """Each number is the same as itself, and as no other one unless both are nan."""
+
+    def made(number: int) -> torch.Tensor:
+        data = [number] if dtype.itemsize == 1 else [1] * (dtype.itemsize - 1) + [number]
+        return torch.tensor(data, dtype=torch.uint8).view(dtype)
+
+    patterns = [made(number) for number in range(256)]
+    are_nan = [bool(one.isnan()) for one in patterns]
+    for one, is_nan in zip(patterns, are_nan, strict=True):
+        same = [same_elements(one, other) for other in patterns]
+        assert same == [
+            one is other or (is_nan and nan) for other, nan in zip(patterns, are_nan, strict=True)
+        ]
+
+
+def test_views_that_conjugate_or_negate_have_the_elements_that_they_show() -> None:
+    pair = torch.tensor([1 + 2j, complex(0.0, -0.0), complex(torch.nan, 1)])
+    imaginary = pair.conj().imag
+    assert imaginary.is_neg()
+    for view in (pair.conj(), imaginary):
+        assert same_elements(view, view.clone())
+    assert same_elements(imaginary, torch.tensor([-2.0, 0.0, -1.0]))
+    assert not same_elements(imaginary, torch.tensor([-2.0, -0.0, -1.0]))
+    assert not same_elements(pair, pair.conj())
+    assert not same_elements(torch.zeros(1), torch.zeros(1, dtype=torch.float64))

@@ -13,6 +13,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
 import torch._dynamo
+from torch import nn
 
 import archive
 from archive.backend import Effectful, lower, lowered_archive
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypothesis.strategies import SearchStrategy
-    from torch import nn
 
     from tests.effects.made_modules import Made
 
@@ -322,6 +322,39 @@ def test_entries_are_listed_with_their_numbers() -> None:
 @settings(patient, max_examples=examples(10))
 def test_branches_on_what_calls_change(model: Made) -> None:
     check_entries(model, argument, CALLS)
+
+
+class Sampled(nn.Module):
+    """The size of a random sample decides; what the second arm computes fails for few."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.many = self.few = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x[torch.rand(x.shape) < x]
+        if y.shape[0] > len(x) // 2:
+            self.many += 1
+            return y[32] + y
+        self.few += 1
+        return y - 1
+
+
+@pytest.mark.parametrize("stock", [False, True])
+@pytest.mark.parametrize("first", [0.9, 0.1])
+def test_entries_tried_before_the_right_one_take_no_random_numbers(first: float, *, stock: bool) -> None:
+    """Neither in the trial, nor later, whether the graph of such an entry fails or gives what is refused."""
+    calls = [(torch.full((64,), share),) for share in (first, 1 - first)]
+    eager = Sampled()
+    loaded = Effectful.of(lower(eager, "aten", effects=True, calls=calls), stock=stock)
+    for seed in range(8):
+        (argument,) = calls[seed // 2 % 2]
+        results = []
+        for module in (eager, loaded):
+            torch.manual_seed(seed)
+            results.append((module(argument), torch.rand(1)))
+        torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
+    assert (loaded.state.module.many, loaded.state.module.few) == (eager.many, eager.few) == (4, 4)
 
 
 def test_weights_are_copied_once_for_all_entries(monkeypatch: pytest.MonkeyPatch) -> None:

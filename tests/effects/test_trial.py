@@ -164,6 +164,30 @@ def test_the_child_finds_the_difference_and_another_one_its_line(change: Value, 
     assert place[1] == (lines(line) if line else 0)
 
 
+def test_zeros_of_another_sign_are_refused() -> None:
+    class Zeros(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 0.0
+
+    calls = [(torch.ones(2),)]
+    found = found_entries(Zeros(), "forward", calls, MOST_ENTRIES)
+    (made,) = found.attempts
+    (node,) = (one for one in made.graph.graph.nodes if 0.0 in one.args)
+    node.args = (node.args[0], -0.0)
+    made.graph.recompile()
+    starts = tuple(starts_of(calls, found.others))
+    with pytest.raises(CaptureError, match="result has other elements"):
+        try_out(Capture(Zeros(), "forward", [made], found.initial, found.aliases, starts), 0)
+
+
+def test_a_complex_result_that_is_nan_is_right() -> None:
+    class Root(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.complex(x, x.sqrt())
+
+    assert capture(Root(), -torch.ones(2)).graph
+
+
 def test_what_is_right_is_not_refused_and_leaves_no_traces(capfd: pytest.CaptureFixture[str]) -> None:
     made = tampered(lambda made: made)
     try_out(made, 0)

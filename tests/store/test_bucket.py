@@ -198,6 +198,28 @@ def test_a_claim_that_is_cleaned_away_while_its_companion_comes_is_made_again(bu
 
 
 @in_both
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_companion_whose_claim_another_archive_took_meanwhile_does_not_stay(
+    bucket: Bucket, *, is_there: bool
+) -> None:
+    """Only what this call created is removed."""
+    objects, file = bucket._objects, kin(1, prefix=LEAST_PREFIX)
+    if is_there:
+        bucket.add(file)
+    create, claim = objects.create, f"{PREFIXES}/{LEAST_PREFIX}"
+
+    def taken_before(name: str, data: bytes) -> bool:
+        if name.startswith(COMPANIONS):
+            objects.remove(claim)
+            put(bucket, claim, id_of(2).encode())
+        return create(name, data)
+
+    with mock.patch.object(objects, "create", taken_before), pytest.raises(TakenError):
+        bucket.add(file)
+    assert len(again(bucket).entries()) == is_there
+
+
+@in_both
 def test_cleaning_gives_a_claim_back_to_a_companion_that_came_meanwhile(bucket: Bucket) -> None:
     bucket.add(kin(1))
     key, claim = bucket.one(id_of(1)).key, f"{PREFIXES}/{LEAST_PREFIX + 1}"

@@ -300,7 +300,8 @@ def _of(module: torch.nn.Module, source: Source) -> object:
 def _arguments(module: torch.nn.Module) -> str:
     """The parameters of ``forward``; see :class:`WithEffects`.
 
-    Hooks of the module see which arguments are given by name. None are in captured calls, so none are later.
+    Hooks of the module see which arguments are given by name. Captured calls pass all arguments by position,
+    so later calls must too.
     """
     parameters = []
     for parameter in inspect.signature(module.forward).parameters.values():

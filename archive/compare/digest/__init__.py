@@ -18,6 +18,7 @@ part                          what it is of
 ``methods/NAME``              the handle of each instruction
 ``paths/NAME``                the module path of each instruction, of PyTorch 1.7 and 1.8
 ``nodes/PROGRAM``             the metadata of each node of an exported program, its ids numbered
+``record/NAME``               a map of an ETRecord's instructions, by its bytes
 ============================  ===============================================================================
 """
 
@@ -35,10 +36,11 @@ from archive.compare.digest.parts import model_parts
 from archive.compare.digest.weights import weights
 from archive.debuginfo.model import NO_TAG
 from archive.formats.exported.canonical import IdNumbering
+from archive.formats.record_kinds import RecordKind
 from archive.io.mapped import Mapped
 from archive.reader.opening import open as open_archive
 from archive.reader.opening import opened
-from archive.reader.recognition import OPENED_KINDS, TENSOR_KINDS, ZIP_KINDS
+from archive.reader.recognition import OPENED_KINDS, TENSOR_KINDS, ZIP_KINDS, kind_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -83,6 +85,9 @@ def _parts(archive: Archive) -> Iterator[tuple[str, str]]:
             (key, sorted(numbering.numbered(site.metadata).items())) for key, site in program.sites.items()
         )
         yield f"nodes/{name}", _digest(sites)
+    for name, record in archive.records.items():
+        if kind_in(archive.recognised.kind, name) is RecordKind.INSTRUCTIONS:
+            yield f"record/{name}", hashlib.sha256(record.view()).hexdigest()
 
 
 class _Ranges:
@@ -130,7 +135,7 @@ def _digest(rows: Iterable[object]) -> str:
 # --- digest
 
 Of = Literal["model", "weights", "debug", "file"]
-VERSIONS: Mapping[Of, int] = {"model": 3, "weights": 1, "debug": 1}
+VERSIONS: Mapping[Of, int] = {"model": 4, "weights": 1, "debug": 2}
 """Versions of the lists of parts: each changes with whatever changes the digest of an unchanged model."""
 
 
@@ -151,7 +156,7 @@ class Digest:
     left_out: int = 0
 
     def __str__(self) -> str:
-        """The digest with what it is of: ``model-3:4f53…``. That of a file is as ``sha256sum`` has it."""
+        """The digest with what it is of: ``model-4:4f53…``. That of a file is as ``sha256sum`` has it."""
         return self.value if self.of == "file" else f"{self.of}-{VERSIONS[self.of]}:{self.value}"
 
 
@@ -169,8 +174,8 @@ def digest(source: Source, *, of: Of = "model", prefix: str = "", limits: Limits
             any file.
         of: ``model`` for what it computes, ``weights`` for its tensors' names, dtypes, shapes and elements,
             ``debug`` for the debug info in it, ``file`` for its bytes.
-        prefix: of weights, what is taken from the beginning of names: ``module.``. If some have it, only
-            they count; if none has, all count as they are.
+        prefix: of weights, what is taken from the beginning of names: ``module.``. If some names have
+            it, only those tensors count; if none has, all count as they are.
         limits: what hostile input may cost.
 
     Raises:

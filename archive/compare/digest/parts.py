@@ -11,7 +11,7 @@ part                          what it is of
 ``graph/NAME``                an exported program without metadata and without the release that wrote it
 ``tensor/NAME``               a tensor by its name
 ``module/PATH``               the tensors of a module and of those below it, by their names there
-``alias/NAME``                the names of tensors whose elements overlap, and how
+``alias/NAME``                the names of tensors whose elements overlap when they are loaded, and how
 ``weights/NAME``              the weights in a shared object, which doesn't say which tensors they are
 ``record/NAME``               any other record that the loader may read, by its bytes: C++ code without
                               comments, a shared object without weights, paths of source files, stack traces
@@ -281,12 +281,9 @@ class _ModelParts:
         yield from ((f"tensor/{name}", digest) for name, digest in digests.items())
         for path, digest in module_digests(digests):
             yield f"module/{path}", digest
-        for record, names in tensors.storages.items():
-            if self._is_loaded_by_object(record):
-                continue
-            for group in aliases(tensors, names):
-                rows = repr(list(map(tuple, group)))
-                yield f"alias/{group[0].name}", sha256_of(rows.encode("utf-8", "surrogateescape"))
+        for group in aliases({name: tensors[name] for name in digests}):
+            rows = repr(list(map(tuple, group)))
+            yield f"alias/{group[0].name}", sha256_of(rows.encode("utf-8", "surrogateescape"))
 
     def _is_loaded_by_object(self, storage: str) -> bool:
         """Whether a tensor is a shared object's: only code that the model runs without has its name."""

@@ -1,8 +1,8 @@
-r"""The weights of a model, each with its digest: equal in any format that keeps their names.
+"""The weights of a model, each with its digest: equal in any format that keeps their names.
 
 A part is a tensor, called by its name. Its digest is the sha256 of a line and the 32 bytes that follow it:
 
-- the line is its dtype and its shape, as PyTorch calls them: ``float32 [3, 2]``, then ``\n``. After the
+- the line is its dtype and its shape, as PyTorch calls them: ``float32 [3, 2]``, then a line feed. After the
   shape stand, each after a blank, the scheme, scale and zero point of a quantised tensor (the axis of one
   with a scale a channel), and ``conj`` or ``neg``, if that is still to be done to the elements;
 - the bytes are the digest of its elements, as :mod:`archive.compare.digest.values` has it: in logical order,

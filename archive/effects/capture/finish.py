@@ -277,7 +277,7 @@ def _note_differences(call: CapturedCall) -> None:
         for original, proxy in given.tensors:
             if given.changed:
                 continue
-            if same_elements(call.snapshot.tensor(original), proxy, nan_is_itself=True):
+            if same_elements(call.snapshot.tensor(original), proxy):
                 continue
             if given.is_list:
                 raise CaptureError(ITEM_CHANGED)

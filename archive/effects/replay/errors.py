@@ -44,7 +44,10 @@ class GuardError(ReplayError):
     Attributes:
         problem: what holds instead, as text.
         number: of the guard.
+        entry: the number of the entry with the guard, where several were tried.
     """
+
+    entry = 0
 
     def __init__(
         self,
@@ -80,10 +83,12 @@ class GuardError(ReplayError):
 
     def of(self, entries: int) -> GuardError:
         """The same error, for the nearest of several entries."""
-        return GuardError(
+        error = GuardError(
             self.problem,
             method=self.method,
             number=self.number,
             texts=lambda: self._told,
             unlike=NONE_FITS.format(entries),
         )
+        error.entry = self.entry
+        return error

@@ -32,7 +32,7 @@ from archive.effects.replay.custom_backward import BackwardContext
 from archive.effects.replay.errors import GuardError, ReplayError
 from archive.effects.replay.hooks import allowed_code, hook_code
 from archive.formats.effects.hooks import functions_of, hooks_of
-from archive.formats.effects.model import Constant, Look, Op
+from archive.formats.effects.model import Constant, Look, Op, Output
 from archive.formats.effects.rules import MOST_SHOWN, check_method
 from archive.formats.effects.source_text import CONTEXT, effect_text, guard_text, source_text
 
@@ -54,10 +54,12 @@ class Prepared:
         inputs: ``inputs(state, arguments)`` checks the guards and returns the inputs of the graph; arguments
             are the method's, by name.
         replay: ``replay(state, outputs, arguments)`` makes the changes and returns the method's result.
+        guards_results: whether some guards look at what the graph gives; ``replay`` checks these.
     """
 
     inputs: Callable[[State, Mapping[str, object]], list[Any]]
     replay: Callable[[State, Sequence[object], Mapping[str, object]], Any]
+    guards_results: bool
 
 
 def prepared(
@@ -85,7 +87,8 @@ def prepared(
     code = _named_code(effects, allow, failed)
     try:
         made = MethodCompiler(effects, code, allow, failed, failed.unlike, shared=failed.shared, held=held)
-        return Prepared(made.inputs(), made.replay())
+        guards_results = any(isinstance(guard.subject, Output) for guard in effects.guards)
+        return Prepared(made.inputs(), made.replay(), guards_results)
     except (StateError, ImportError, AttributeError, ValueError) as error:
         raise failed(-1, error) from error
 

@@ -113,7 +113,7 @@ class Comparing:
             look, other = digest(ours)[:-1], digest(theirs)[:-1]
             if look != other:
                 raise DifferentError(path, f"is {shown(theirs)}; in the module it is {shown(ours)}")
-            if not same_elements(ours, theirs, nan_is_itself=True):
+            if not same_elements(ours, theirs):
                 raise DifferentError(path, "has other elements than in the module")
             if theirs.is_inference() != ours.is_inference():
                 raise DifferentError(path, "is a tensor of inference mode in one of both")

@@ -18,6 +18,7 @@ from archive.effects.capture.graph.sites import line_of
 from archive.effects.capture.initial import initial_state, originals_now, sources_in
 from archive.effects.errors import CaptureError
 from archive.effects.nested import with_items
+from archive.effects.replay.choosing import Entry
 from archive.effects.replay.errors import GuardError
 from archive.effects.trial.child import SECONDS, UntriedError, in_child
 from archive.effects.trial.comparing import Comparing, DifferentError
@@ -280,7 +281,7 @@ class _Playing:
                 found = twin(theirs)
         except GuardError as error:
             if failure is None and (number == 0 or is_lacking(error)) and self._start.snapshot is None:
-                line = self._line_of_guard(twin.refused, error.number)
+                line = self._line_of_guard(error.entry, error.number)
                 which = f"example call {number + 1}" if number else "the example call"
                 raise DifferentError((), f"{which} is refused: {error}", line) from error
             return False
@@ -340,9 +341,9 @@ class _Playing:
         torch.set_rng_state(random)
         its = Operations(lambda: NOWHERE)
         sided = []
-        for graph, effects in twin.entries:
+        for graph, (_, effects) in zip(twin.graphs, twin.entries, strict=True):
             runner = Sited(graph)
-            sided.append((lambda *given, runner=runner: self._sited(its, runner, given), effects))
+            sided.append(Entry(lambda *given, runner=runner: self._sited(its, runner, given), effects))
         twin.entries = sided
         with noted([]), suppress(Exception):
             twin(theirs)

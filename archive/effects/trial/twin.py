@@ -14,7 +14,7 @@ from archive.effects.capture.graph.sites import is_model_module
 from archive.effects.capture.graph.variables import is_literal
 from archive.effects.code import codes_in
 from archive.effects.placeholders import LEFT_OUT
-from archive.effects.replay.errors import GuardError
+from archive.effects.replay.choosing import Entry, run_entry
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State
 from archive.effects.trial.parts import CODE, Names, class_data
@@ -128,9 +128,6 @@ class Twin:
         known: classes that effects may name, by name.
         at_capture: whether the state is that of the capture, which the first entry fits; otherwise any entry
             may fit.
-
-    Attributes:
-        refused: the entry that nearly fits the latest call that fits none.
     """
 
     def __init__(
@@ -154,12 +151,12 @@ class Twin:
         none = () if at_capture else (replace(methods[0], inputs=(), effects=(), guards=()),)
         self.state = State.fresh(EffectTable((*none, *methods), tuple(initial.entries)), tensors)
         allow = Everything(known)
-        self.entries = [
-            (self._runnable(attempt.graph), prepared(effects, allow))
-            for attempt, effects in zip(attempts, methods, strict=True)
+        self.graphs = [self._runnable(attempt.graph) for attempt in attempts]
+        self.entries = [  # a graph that is called as a module prints how it fails
+            Entry(graph.forward, prepared(effects, allow))
+            for graph, effects in zip(self.graphs, methods, strict=True)
         ]
         self._signature = _with_defaults(inspect.signature(getattr(module, method)))
-        self.refused = 0
 
     def _of_graph(self, tensor: Any) -> Any:
         """The tensor in place of one that graphs hold."""
@@ -190,17 +187,7 @@ class Twin:
         bound = self._signature.bind(*arguments)
         if self._signature.parameters.keys() - bound.arguments.keys():
             bound.apply_defaults()
-        given = bound.arguments
-        refusals: list[GuardError] = []
-        for graph, effects in self.entries:
-            try:
-                result = effects.replay(self.state, graph(*effects.inputs(self.state, given)), given)
-            except GuardError as error:
-                refusals.append(error)
-            else:
-                return result
-        self.refused = max(range(len(refusals)), key=lambda entry: refusals[entry].number)
-        raise refusals[self.refused]
+        return run_entry(self.entries, range(len(self.entries)), self.state, bound.arguments)[1]
 
 
 def _with_defaults(signature: inspect.Signature) -> inspect.Signature:

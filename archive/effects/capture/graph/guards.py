@@ -103,18 +103,19 @@ SPARSE_PARTS = {
 """The methods that return the strided tensors that make up a sparse tensor."""
 
 
-def same_elements(tensor: Any, other: Any, *, nan_is_itself: bool = False) -> bool:
-    """Whether two tensors have the same layout, shape and elements.
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integers of as many bytes as a floating-point number."""
 
+
+def same_elements(tensor: Any, other: Any) -> bool:
+    """Whether two tensors have the same layout, dtype, shape and elements.
+
+    Elements are the same by their bits, so 0.0 isn't -0.0; and nan is nan, whichever bits it has.
     Sparse tensors, which would not always fit into memory as dense ones, are compared by indices and values.
-
-    Args:
-        nan_is_itself: whether nan counts as the same as nan, though it equals nothing.
     """
-    if tensor.layout is not other.layout or tensor.shape != other.shape:
+    if (tensor.layout, tensor.dtype, tensor.shape) != (other.layout, other.dtype, other.shape):
         return False
-    pairs = zip(_parts(tensor), _parts(other), strict=True)
-    return all(torch.equal(*pair) or (nan_is_itself and _same_with_nan(*pair)) for pair in pairs)
+    return all(map(_same_dense, _parts(tensor), _parts(other)))
 
 
 def _parts(tensor: Any) -> list[Any]:
@@ -125,10 +126,15 @@ def _parts(tensor: Any) -> list[Any]:
     return [tensor if tensor.layout is torch.strided else tensor.to_dense()]
 
 
-def _same_with_nan(tensor: Any, other: Any) -> bool:
-    if tensor.shape != other.shape or not tensor.is_floating_point():
+def _same_dense(tensor: Any, other: Any) -> bool:
+    if tensor.shape != other.shape:
         return False
-    return bool(((tensor == other) | (tensor.isnan() & other.isnan())).all())
+    if tensor.is_complex():
+        tensor, other = (torch.view_as_real(each.resolve_conj()) for each in (tensor, other))
+    if not tensor.is_floating_point():
+        return bool(torch.equal(tensor, other))
+    bits, others = (each.resolve_neg().view(BITS[each.itemsize]) for each in (tensor, other))
+    return torch.equal(bits, others) or bool(((bits == others) | (tensor.isnan() & other.isnan())).all())
 
 
 class TensorCopies:
