@@ -186,6 +186,17 @@ class ExhaustedError(LimitError):
 
 
 @contextmanager
+def forgiving() -> Iterator[None]:
+    """Go on without what a broken record spoils. A limit is raised: its message has the way out."""
+    try:
+        yield
+    except LimitError:
+        raise
+    except ArchiveError:
+        return
+
+
+@contextmanager
 def named(path: str | os.PathLike[str]) -> Iterator[None]:
     """Make errors of the system name a file."""
     try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LimitError
 from archive.formats.record_kinds import COMPILED, KERNELS, SpareKind
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def cut_of(record: Record) -> Cut | None:
     data = record.view()
     try:
         return cut(data)
+    except LimitError:
+        raise
     except ArchiveError:  # `verify` reports it
         return None
 

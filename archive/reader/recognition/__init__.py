@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from archive.base import memory
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, in_file, one_line
+from archive.base.errors import ArchiveError, LimitError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.magic import is_companion
 from archive.container.container import Container
@@ -248,6 +248,8 @@ def check_companion(mapped: Mapped | Fetched, limits: Limits) -> None:
         return
     try:
         what = recognise(mapped.whole().data, limits=limits).what
+    except LimitError:
+        raise
     except ArchiveError:  # a zip that contradicts itself
         what = "a broken zip"
     finally:
@@ -301,6 +303,8 @@ def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
     if SAVED not in found:
         try:
             found[SAVED] = _saved_object(container)
+        except LimitError:
+            raise
         except ArchiveError:
             found[SAVED] = Recognised(FileKind.SAVED, f"{SAVED_OBJECT}, whose {DATA} cannot be read")
     saved: Recognised = found[SAVED]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from archive.base import memory
-from archive.base.errors import ArchiveError, one_line, shown
+from archive.base.errors import ArchiveError, forgiving, one_line, shown
 from archive.container.headers import LOCAL
 from archive.formats.etdump import is_dump
 from archive.formats.tensor_files import GGUF_MAGIC, LEGACY_MAGIC
@@ -153,7 +153,7 @@ def _legacy(data: Bytes, at: int, *, look: bool) -> Recognised:
     """Recognise a pickle stream of legacy ``torch.save``, from the byte after the magic number on."""
     what = "an object"
     pickles = data if isinstance(data, memoryview) else data[: PICKLES if look else 0]
-    with suppress(ArchiveError), memory.part():
+    with forgiving(), memory.part():
         value: object = None
         for _ in range(OBJECT if look else 0):
             value, at = plain_value(pickles, at)
