@@ -458,7 +458,7 @@ def _gone(container: Container) -> str:
     if any(map(holds_ranges, container.records)):
         return ""
     kinds = {kind_of(name) for name in container.records}
-    if kinds & KINDS_TO_SOURCE or RecordKind.CODE not in kinds:
+    if kinds & KINDS_TO_SOURCE or not any(map(is_code, container.records)):
         return ""
     if is_slim(container):
         return SPLIT_OFF
@@ -470,7 +470,7 @@ def is_slim(container: Container) -> bool:
 
     PyTorch pads each record and puts a descriptor after it. Ordinary zip tools put a date into the header.
     """
-    names = [name for name in container.records if kind_of(name) is RecordKind.CODE]
+    names = [name for name in container.records if is_code(name)]
     container.fetch(names)
     starts = (container.records[name].entry.start for name in names)
     headers = (LOCAL.read(container.by_place, start) for start in starts)
