@@ -56,8 +56,7 @@ def placed(source: Source) -> tuple[Source, Location | None]:
 class Mapped:
     """The bytes of a source, read only, until it is closed.
 
-    A command whose parts each open its file hands this to them all: each opens and closes bytes of its own,
-    and what one has found in them is found.
+    Share one between the parts of a command: each closes its own view; the ``found`` cache is common.
 
     Attributes:
         data: the bytes.

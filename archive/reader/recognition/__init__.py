@@ -183,9 +183,9 @@ def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = T
 
 
 def recognise_for(source: Source, kinds: Collection[FileKind], *, limits: Limits) -> Recognised:
-    """:func:`recognise` for who works on some kinds only.
+    """:func:`recognise` for a caller that works on some kinds only.
 
-    Where ``torch.save`` writes none of them, a pickle of more than 1 MiB isn't read: its file is an object.
+    If ``torch.save`` writes none of them, a pickle of more than 1 MiB isn't read: the file is an object.
     """
     return _recognise(source, limits, kinds, look=True)
 
