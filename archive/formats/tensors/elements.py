@@ -22,7 +22,7 @@ PIECE = 1 << 24
 REPEATED, REPEATED_BYTES = 256, 1 << 26
 """Strides of 0 repeat elements. Limit: REPEATED x storage size + REPEATED_BYTES."""
 READ_TIMES, READ_BYTES = 4, 1 << 28
-"""Bytes of elements that are read: several views may share a storage. Limit: READ_TIMES x file size + READ_BYTES."""
+"""Bytes read, for views may share a storage. Limit: READ_TIMES x file size + READ_BYTES."""
 DIMENSIONS = 60
 """Dimensions that NumPy can stride over, leaving one for the bytes of an element, and a margin."""
 
