@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -81,6 +81,20 @@ class ArchiveError(Exception):
         return ": ".join(part for part in (one_line(self.file or ""), where, what) if part)
 
 
+Resource = Literal[
+    "memory",
+    "depth",
+    "frames",
+    "name_bytes",
+    "output",
+    "work",
+    "dimensions",
+    "effect_depth",
+    "compared_bytes",
+]
+"""The fields of ``Limits``."""
+
+
 class LimitError(ArchiveError):
     """Input that asks for more than :class:`~archive.base.limits.Limits` allows.
 
@@ -93,7 +107,7 @@ class LimitError(ArchiveError):
 
     def __init__(
         self,
-        resource: str,
+        resource: Resource,
         limit: int,
         actual: int,
         *,
@@ -158,7 +172,7 @@ class ExhaustedError(LimitError):
     ``limit`` and ``actual`` are 0: the machine does not say.
     """
 
-    def __init__(self, resource: str, problem: str) -> None:
+    def __init__(self, resource: Resource, problem: str) -> None:
         ArchiveError.__init__(self, problem)
         self.resource = resource
         self.limit = self.actual = 0
@@ -169,6 +183,17 @@ class ExhaustedError(LimitError):
         if isinstance(error, MemoryError):
             return cls("memory", "needs more memory than there is; is the file trusted?")
         return cls("depth", "its values lie deeper inside one another than can be read")
+
+
+@contextmanager
+def forgiving() -> Iterator[None]:
+    """Go on without what a broken record spoils. A limit is raised: its message has the way out."""
+    try:
+        yield
+    except LimitError:
+        raise
+    except ArchiveError:
+        return
 
 
 @contextmanager

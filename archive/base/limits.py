@@ -36,7 +36,7 @@ class Limits:
         work: steps in which one failure is explained; for a log sixteen times as many, plus four for each
             byte of the log. A step looks up a handle, or reads 4 KB of source; asking one of many
             models takes 16.
-        dimensions: of one tensor.
+        dimensions: of one tensor: four times as many as most of PyTorch's operators take.
         effect_depth: sources, values and constants of effects inside one another.
         compared_bytes: text that ``verify`` reads to compare sources; those that share pieces may be longer
             than the file.

@@ -1,4 +1,4 @@
-"""The memory that files may take is ambient, as a deadline is: code asks the current allowance.
+"""The memory budget of the current file, its allowance, is a context variable, like the deadline.
 
 Code that is about to create something whose size a file decides asks first: ``take`` for what stays in use,
 ``lent`` for what is gone at the end of a block. So a claim is refused before it takes anything. Which
@@ -10,7 +10,7 @@ allowance is asked, in the running thread or asyncio task:
 - An opened file, and whatever else makes more of itself when it is asked for more, has an attribute
   ``allowance``: the one that was current when it was made. Public functions make that of their first
   argument the current one (:func:`~archive.base.bounded.bounded`), and so do the members of a class that is
-  ``bounded_members`` or :func:`kept`. So what is kept in one block and needed in another is asked for once.
+  ``bounded_members`` or :func:`kept`. A cached value is charged once, to the file it came from.
 - In the library, a block that works on an opened file says so: ``charged(archive.allowance)``.
 - A generator that changes the allowance between its yields is :func:`apart`: otherwise, its caller would get
   the change, too.

@@ -56,9 +56,9 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 
 def status_of(run: Callable[[], int]) -> int:
-    """The exit status of a command, once it has run and all that it printed is handed on.
+    """The exit status of a command, once it has run and its output is flushed.
 
-    A status that speaks of the output says that the output has arrived; every way to end leads through here.
+    Every command ends here, so that status 0 means that the output has arrived.
     """
     try:
         _check_descriptors()

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from construct import Int8ul, Struct, VarInt, ZigZag
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LimitError
 from archive.formats.schema.varints import VariableLayout
 from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, SOLID, VALUE_WIDTH
 from archive.normalform.texts import roots
@@ -251,6 +251,8 @@ def parse_lines(body: memoryview) -> tuple[list[ColumnLine], int]:
         counts, at = LINE.read_field("count", body, at, len(numbers))
         flat = [parse_coding(coding)[0] == Transform.FLAT for coding in codings]
         given, at = LINE.read_field("start", body, at, flat.count(False))
+    except LimitError:
+        raise
     except ArchiveError as cause:
         place = f"section {SOLID}, {cause.place}"
         raise ArchiveError(place=place, expected="lines of columns", found="others") from cause

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from construct import Bytes, Const, Int8ul, Int16ul, Int32ul, Int64sl, Int64ul, Struct, VarInt, ZigZag
 
 from archive.base import memory
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LimitError
 from archive.companion.magic import MAGIC, is_companion
 from archive.formats.schema.binary import Layout, Row
 from archive.formats.schema.varints import VariableLayout
@@ -174,6 +174,8 @@ def _lines(data: memoryview, count: int, layout: CompanionLayout) -> tuple[list[
         if end > len(data):
             MAPPED_LINE.read(data, len(data) - (len(data) - at) % MAPPED_LINE.size)  # raises: it is cut
         return list(MAPPED_LINE.read_all(data[at:end])), end
+    except LimitError:
+        raise
     except ArchiveError as cause:
         raise ArchiveError(place=cause.place, expected=f"{count} sections", found="others") from cause
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError, several
+from archive.base.errors import ArchiveError, LimitError, several
 from archive.compare.changes import Status, TensorChange
 from archive.debuginfo.profiles.places import lines_of, model_line
 from archive.formats.record_kinds import is_code, range_records_of
@@ -51,6 +51,8 @@ class ConstantLines:
             return ""
         try:
             lines = dict.fromkeys(self._line(*use) for use in self._uses.get(constant, ()))
+        except LimitError:
+            raise
         except ArchiveError:  # debug info is compared on its own
             return ""
         return several([line for line in lines if line])

@@ -8,7 +8,7 @@ apart (:func:`weights_in`).
 
 from __future__ import annotations
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LimitError
 from archive.formats.record_kinds import RecordKind
 
 KINDS = {RecordKind.SHARED_OBJECT, RecordKind.CPP}
@@ -34,6 +34,8 @@ def sourceless(data: memoryview, kind: RecordKind) -> bytes:
         parts = cut(data)
         mapped = data if parts is None else memoryview(parts.left)
         left = without_source_texts(mapped, parse_object(mapped))
+    except LimitError:
+        raise
     except ArchiveError:  # `verify` reports it
         return bytes(data)
     return _blanked(left, weights_span(mapped))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_LINES = 10_000
 """Lines of a failure, or of an explanation that a log has already, that are read."""
 OTHER_TEXT = b"\0"
-"""Stands for an explanation that wasn't made, since it doesn't count."""
+"""Placeholder: could explain the failure, but its text is not needed."""
 EXPLAINED_BY = ("output", "work")
 """The bounds beyond which a failure stays unexplained, while the log goes on."""
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TypeGuard
 
-    from archive.base.limits import Limits
     from archive.pickles.tree import Tree
 
 BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
@@ -87,8 +86,8 @@ def _bytes_of_values(tree: Tree) -> int:
 
 def _valued(tree: Tree, root: int) -> object:
     """The value of a node."""
-    # # Depth first without recursion, because a pickle may be deeper than Python's stack: a node is visited
-    # twice, # first to put its parts on the stack, then to be made from them.
+    # Depth first without recursion, because a pickle may be deeper than Python's stack: a node is visited
+    # twice, first to put its parts on the stack, then to be made from them.
     values: list[object] = [_NEW] * len(tree.value)
     kinds = tree.kinds(np.arange(len(tree.value))).tobytes()
     stack = [root]
@@ -195,22 +194,27 @@ def _made(tree: Tree, node: int, kind: int, parts: list[object]) -> object:
             return arguments[0]
         call = call_of(made)
         if call == PLAIN:
-            return _tensor(tree, node, made, memory.limits())
+            return _tensor(tree, node, made)
         if call == QUANTISED:
-            made.made = made_by(made, storages_of(tree.tokens.place(node)[0]))
+            made.made = _made_by(tree, node, made)
     if what == Global("collections", "OrderedDict") and not arguments and not state:
         return {}
     return made
 
 
-def _tensor(tree: Tree, node: int, call: Inert, limits: Limits) -> Tensor:
-    """The tensor that a call makes, in the folder of its pickle."""
+def _made_by(tree: Tree, node: int, call: Inert) -> Tensor | None:
+    """The tensor that a call makes, in the folder of its pickle; None where it makes none."""
     name, at = tree.tokens.place(node)
-    for size in call.arguments[2:4]:  # before each number is checked: many tensors may share them
-        if isinstance(size, tuple) and len(size) > limits.dimensions:
-            raise LimitError("dimensions", limits.dimensions, len(size), record=name, place=f"byte {at}")
-    tensor = made_by(call, storages_of(name))
+    try:
+        return made_by(call, storages_of(name))
+    except LimitError as error:
+        raise error.within(record=name, place=f"byte {at}") from None
+
+
+def _tensor(tree: Tree, node: int, call: Inert) -> Tensor:
+    tensor = _made_by(tree, node, call)
     if tensor is None or not _is_whole(call) or tensor.strides != call.arguments[3]:
+        name, at = tree.tokens.place(node)
         raise ArchiveError(
             record=name,
             place=f"byte {at}",

@@ -75,6 +75,12 @@ DATA_FOLDER = "data/"
 EXTRA_FOLDER = "extra/"
 """The folder of the files that a loader returns, by the names of ``_extra_files``."""
 
+LEGACY_EXTRA_FOLDER = "extra_files/"
+"""The same in what ``torch.export.save`` of PyTorch 2.1 to 2.7 wrote."""
+
+OF_LOADERS = (EXTRA_FOLDER, LEGACY_EXTRA_FOLDER)
+"""The folders whose files are the user's, whatever their names."""
+
 PACKAGED, STORAGE = ".data/", ".storage"
 """Folder and ending of the tensors of a ``torch.package``; the folder also has records about the package."""
 
@@ -92,6 +98,9 @@ COMPILED = "data/aotinductor/"
 
 SAMPLE_INPUTS = "data/sample_inputs/"
 """The folder of the inputs with which programs were exported."""
+
+SHARED_OBJECTS = (".so", ".dylib", ".pyd", ".dll")
+"""Endings of shared objects in a compiled model's folder, on all platforms."""
 
 KERNELS = "kernel_information.json"
 """The file that leads from a compiled model's kernels to its source."""
@@ -353,7 +362,7 @@ def kind_in_exported(name: str) -> RecordKind:
     if name.startswith(COMPILED):
         if name.endswith(f"/{KERNELS}"):
             return RecordKind.KERNELS
-        if name.endswith((".so", ".dylib", ".pyd", ".dll")):
+        if name.endswith(SHARED_OBJECTS):
             return RecordKind.SHARED_OBJECT
         return RecordKind.CPP if name.endswith(".cpp") else RecordKind.COMPILED
     if name.startswith(PROGRAMS[0]):
@@ -372,7 +381,7 @@ def kind_in_legacy_exported(name: str) -> RecordKind:
     """
     if name.startswith(("serialized_state_dict.", "serialized_constants.")):
         return RecordKind.TENSOR
-    folder = RecordKind.EXTRA if name.startswith("extra_files/") else RecordKind.OTHER
+    folder = RecordKind.EXTRA if name.startswith(LEGACY_EXTRA_FOLDER) else RecordKind.OTHER
     return LEGACY_EXPORTED_KINDS.get(name, folder)
 
 
@@ -435,7 +444,7 @@ def is_code(name: str) -> bool:
 
 def holds_ranges(name: str) -> bool:
     """Whether a record holds source ranges."""
-    return (name.endswith(RANGES_SUFFIX) and not name.startswith(EXTRA_FOLDER)) or is_legacy(name)
+    return (name.endswith(RANGES_SUFFIX) and not name.startswith(OF_LOADERS)) or is_legacy(name)
 
 
 def is_legacy(name: str) -> bool:

@@ -56,8 +56,8 @@ def placed(source: Source) -> tuple[Source, Location | None]:
 class Mapped:
     """The bytes of a source, read only, until it is closed.
 
-    A command whose parts each open its file hands this to them all: each opens and closes bytes of its own,
-    and what one has found in them is ``found`` by all, each under a name of its own.
+    Share one between the parts of a command: each closes its own view; the ``found`` cache is common, with a
+    name for each thing found.
     """
 
     __slots__ = ("_map", "_source", "_status", "data", "found", "name")

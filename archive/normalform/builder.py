@@ -50,8 +50,8 @@ def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
     record = np.zeros(len(sources), np.int64)
     record[table.source] = np.repeat(np.arange(len(table.names)), per_row)
     null = sources.is_null.astype(np.int64)
-    # # Equal sources are merged, over all records; but a second equal one in a record is a different source,
-    # equal # only to the second ones of other records.
+    # Equal sources are merged, over all records; but a second equal one in a record is a different source,
+    # equal only to the second ones of other records.
     content = (text, filename, sources.line, null)
     known, known_at = numbered(*content, ordinals(record, *content))
     span, span_at = numbered(known[table.source], table.start, table.end, table.tag)

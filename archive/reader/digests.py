@@ -48,7 +48,7 @@ class Digests:
         archive: the archive.
 
     Attributes:
-        like: an archive whose records that count are the same, perhaps: what this one was made of.
+        like: the source archive; its id is reused if the hashed records are equal.
     """
 
     def __init__(self, archive: Digested) -> None:

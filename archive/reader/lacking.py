@@ -12,10 +12,10 @@ from archive.debuginfo.model import Generation
 from archive.formats.record_kinds import (
     BYTECODE,
     CALLSTACK_MAP,
+    DATA,
     METHOD_HANDLES,
     MODULE_PATHS,
-    RecordKind,
-    kind_of,
+    is_code,
     range_records_of,
 )
 from archive.formats.releases import release, shown, writers
@@ -86,9 +86,11 @@ def _lost_ranges(archive: Archive) -> bool:
 
     Archives of older releases have no ``data.pkl``, and packages are newer.
     """
-    records = archive.records
-    newer = "data.pkl" in records or archive.recognised.kind is FileKind.PACKAGE
-    code = [name for name in records if kind_of(name) is RecordKind.CODE and name.endswith(".py")]
+    records, kind = archive.records, archive.recognised.kind
+    if kind is FileKind.SPLIT:
+        return True
+    newer = DATA in records or kind is FileKind.PACKAGE
+    code = filter(is_code, records)
     return newer and any(not records.keys() & {*range_records_of(name)} for name in code)
 
 

@@ -42,10 +42,13 @@ from archive.formats.record_kinds import (
     DATA,
     DATA_FOLDER,
     DELEGATED,
+    FORMAT_VERSION,
     LEGACY_TREE,
     METHOD_HANDLES,
     MODULE_PATHS,
+    STORAGE_ALIGNMENT,
     TRACED_INPUTS,
+    UNNAMED_ROOT,
     is_legacy,
     version_record,
 )
@@ -69,12 +72,10 @@ NAMED_RELEASES = {
 """The first and last release that writes a record of this name."""
 VERSION_RELEASES = {"1": (RELEASE_NUMBERS[0], (1, 4)), "2": ((1, 5), (1, 5))}
 """The first and last release that writes this archive version. 1.6 and later write higher ones."""
-SAVED_RECORDS = (".format_version", ".storage_alignment")
+SAVED_RECORDS = (FORMAT_VERSION, STORAGE_ALIGNMENT)
 """Records that ``torch.save`` has written since 2.7."""
 ADDRESS = re.compile("[1-9][0-9]{4,19}")
 """A storage's key up to 1.8: its address in memory, which is never in the first 4 KiB."""
-STREAM_ROOT = "archive"
-"""The folder in what is saved to a stream; up to 1.12 ``torch.save`` opened a stream for each file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ def _by_storages(archive: Archive) -> Iterator[Evidence]:
             yield Evidence(name, "there is one", (2, 7), LATEST)
         else:
             yield Evidence(name, "none", first, (2, 6))
-    if archive.root != STREAM_ROOT and next(iter(records)) == DATA:
+    if archive.root != UNNAMED_ROOT and next(iter(records)) == DATA:
         yield Evidence(f"{archive.root}/", "the folder is named as a file", (1, 13), LATEST)
     keys = [name.removeprefix(DATA_FOLDER) for name in records if name.startswith(DATA_FOLDER)]
     numbers = [str(number) for number in range(len(keys))]

@@ -38,6 +38,7 @@ from archive.formats.record_kinds import (
     LEGACY_TREE,
     ONLY_PROGRAM,
     PACKAGED,
+    SHARED_OBJECTS,
     RecordKind,
     kind_of,
 )
@@ -303,7 +304,7 @@ class Tensors(Mapping[str, "Tensor"]):
 
 # --- compiled models
 
-WEIGHTS = (".so", ".weights.o", "_weights.blob", "_serialized_weights.bin")
+WEIGHTS = (*SHARED_OBJECTS, ".weights.o", "_weights.blob", "_serialized_weights.bin")
 """Endings of names of files that may hold weights."""
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import zlib
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
 
 from archive import LimitError, Limits
 from archive.base.amounts import AMOUNT_WORDS
+from archive.base.errors import Resource
 from archive.cli.commands import group
 from archive.cli.options import parsed_limits
 from archive.container.container import Container
@@ -22,9 +25,7 @@ from tests.support.documents import file_of
 from tests.support.halves import embedded, halves
 from tests.support.tampering import packed
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+ROOT = Path(__file__).parents[2]
 MODEL = ORACLES / "plain_stack.ptl"
 COMMANDS = {
     "inspect": "inspect {model}",
@@ -61,6 +62,18 @@ def test_every_command_that_reads_takes_bounds(words: str, tmp_path: Path) -> No
     assert b"if you trust the file: --limit name_bytes=" in told
     assert not paths["out"].exists()
     assert run(*arguments, "--limit", "name_bytes=1", "--limit", "name_bytes=2K").returncode == 0
+
+
+def test_an_error_advises_a_bound_that_there_is() -> None:
+    assert get_args(Resource) == tuple(field.name for field in fields(Limits))
+    calls = {
+        node.args[0].value
+        for path in (ROOT / "archive").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"LimitError", "errors.LimitError"}
+        if isinstance(node.args[0], ast.Constant)
+    }
+    assert calls == set(get_args(Resource))
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Limits)])

@@ -16,6 +16,7 @@ import archive
 from archive.base.errors import ArchiveError, LimitError
 from archive.companion.layout import CompanionLayout
 from archive.container.write import new_member
+from archive.describe.sizes.places import node_bytes
 from archive.formats.exported.program import MAX_SCOPES, Program
 from archive.formats.record_kinds import programs_in
 from archive.reader.recognition import FileKind, recognise
@@ -124,10 +125,17 @@ def test_what_is_no_program_is_told_by_its_json_path(tree: object, place: str, f
 
 def test_graphs_are_not_nested_without_end() -> None:
     graph: dict[str, Any] = {"nodes": [node()]}
-    for _ in range(MAX_SCOPES + 1):
+    for _ in range(MAX_SCOPES):
         graph = {"nodes": [holding(graph)]}
-    with pytest.raises(LimitError, match="nested graphs"):
-        assert Program.of("model", {"graph_module": {"graph": graph}}).sites
+    tree = {"graph_module": {"graph": graph}}
+    assert len(Program.of("model", tree).sites) == MAX_SCOPES + 1
+    assert node_bytes(memoryview(json.dumps(tree).encode()))
+    tree = {"graph_module": {"graph": {"nodes": [holding(graph)]}}}
+    refused = f"expected at most {MAX_SCOPES} graphs inside one another, found more"
+    with pytest.raises(ArchiveError, match=refused):
+        assert Program.of("model", tree).sites
+    with pytest.raises(ArchiveError, match=refused):
+        node_bytes(memoryview(json.dumps(tree).encode()))
 
 
 def opened(json_text: bytes) -> Program:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,12 +10,15 @@ import pytest
 import archive
 from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import DEFAULT_LIMITS
+from archive.container.write import new_member
 from archive.debuginfo.model import Generation
 from archive.formats.tensors.tensor import Tensor
 from archive.pickles.values import Global, Inert
 from tests.support.corpus import FIXTURES, RELEASES
 from tests.support.plain import RANGES, archive_of
+from tests.support.protobuf import field, onnx_model, onnx_tensor
 from tests.support.strategies import PROTO, STOP, get, put, text
+from tests.support.tampering import packed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,6 +143,33 @@ def test_values_are_inert() -> None:
         pytest.raises(LimitError, match="dimensions is limited to 256, found 257"),
     ):
         _ = opened.data
+
+
+def test_a_tensor_has_as_many_dimensions_in_every_kind_of_file() -> None:
+    ones = b"(" + b"K\x01" * 300 + b"t"
+    storage = b"(" + text(b"storage") + b"ctorch\nFloatStorage\n" + text(b"0") + text(b"cpu") + b"K\x01tQ"
+    arguments = storage + b"K\x00" + ones + ones + b"\x89ccollections\nOrderedDict\n)R"
+    tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + arguments + b"tR"
+    saved = [new_member("data.pkl", PROTO + tensor + STOP), new_member("data/0", bytes(4))]
+    version = new_member("version", b"3\n")
+    header = b'{"a":{"dtype":"F32","shape":[%s],"data_offsets":[0,4]}}' % b",".join([b"1"] * 300)
+    files = {
+        "TorchScript": packed([*saved, new_member("constants.pkl", PROTO + b")" + STOP), version]),
+        "torch.save": packed([*saved, new_member("byteorder", b"little"), version]),
+        "safetensors": struct.pack("<Q", len(header)) + header + bytes(4),
+        "ONNX": onnx_model(onnx_tensor("a", 1, (1,) * 300, field(9, bytes(4)))),
+    }
+    for kind, data in files.items():
+        with pytest.raises(
+            LimitError, match=r"dimensions is limited to 256, found (257|300).*dimensions=(512|1024)"
+        ):
+            shapes_in(data, DEFAULT_LIMITS)
+        assert shapes_in(data, Limits(dimensions=1024)) == [(1,) * 300], kind
+
+
+def shapes_in(data: bytes, limits: Limits) -> list[tuple[int, ...]]:
+    with archive.open(data, limits=limits) as opened:
+        return [tensor.shape for tensor in opened.tensors.values()]
 
 
 def test_a_member_of_an_enum_is_its_class_and_value() -> None:

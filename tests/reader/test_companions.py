@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Literal
 
@@ -11,12 +12,12 @@ import archive
 from archive import Archive, ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.container.container import Container
-from archive.container.write import member_from, write_archive
+from archive.container.write import member_from, new_member, write_archive
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import EMBEDDED, code_of, kind_of
 from archive.io.mapped import Mapped
-from archive.reader.lacking import why_no_handles, why_no_ranges
-from archive.reader.recognition import check_companion, opened_archive
+from archive.reader.lacking import is_split, why_no_handles, why_no_ranges
+from archive.reader.recognition import FileKind, check_companion, opened_archive
 from tests.support.corpus import ARCHIVES, KINDS, ORACLES, RELEASES
 from tests.support.halves import LAYOUTS, companion_of, embedded, halves
 from tests.support.reports import case, explained
@@ -239,6 +240,18 @@ def test_each_kind_of_archive_has_its_own_reason(file: str, words: str) -> None:
     with archive.open(RELEASES / file) as opened:
         assert not opened.handles
         assert words in why_no_handles(opened)
+
+
+@pytest.mark.parametrize("code", ["code/note.txt", "code/__torch__.py"])
+@pytest.mark.parametrize("tree", ["data.pkl", "model.json"])
+def test_an_archive_is_of_the_kind_split_where_it_lacks_source_ranges(code: str, tree: str) -> None:
+    names = (tree, "constants.pkl", "version", code)
+    members = [replace(new_member(name, b"?"), aligned=False) for name in names]
+    out = BytesIO()
+    write_archive(out, "m", members, slim=True)
+    with archive.open(out.getvalue()) as opened:
+        split = code.endswith(".py")
+        assert (opened.recognised.kind is FileKind.SPLIT, is_split(opened)) == (split, split)
 
 
 def test_no_archive_as_pytorch_wrote_it_counts_as_split() -> None:

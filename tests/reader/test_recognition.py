@@ -15,22 +15,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archive
-from archive import ArchiveError, Limits
+from archive import ArchiveError, LimitError, Limits
+from archive.base.limits import DEFAULT_LIMITS
 from archive.container.write import new_member
 from archive.describe.listing import listed
+from archive.describe.sizes import sizes
 from archive.formats.record_kinds import kind_of
 from archive.reader.recognition import FileKind, recognise
 from tests.support.commands import called, well
 from tests.support.corpus import ARCHIVES, HANDLES, KINDS, NAMED, RELEASES
 from tests.support.cost import loops_below
+from tests.support.exported import COMPILED, EXPORTED
 from tests.support.halves import halves
 from tests.support.tampering import STACK, packed, without
 from tests.support.zips import zipped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
+LIMITED = [*(KINDS / name for name in NAMED), EXPORTED / "shop.pt2", min(COMPILED.glob("*.pt2"))]
 NO_DEBUG = RELEASES / "torch-2.13.0" / "nested-nodebug.ptl"
 
 
@@ -174,8 +179,26 @@ def test_any_bytes_are_named(data: bytes) -> None:
 
 def test_a_pickle_that_would_cost_too_much_is_not_read() -> None:
     bomb = packed([new_member("data.pkl", b"\x80\x02" + b"]" * 5000 + b".")])
-    found = recognise(bomb, limits=Limits(memory=1_000_000))
-    assert found.what == "an object saved by torch.save, whose data.pkl cannot be read"
+    for read in (recognise, listed):
+        with pytest.raises(LimitError, match=r"data\.pkl, byte 3.*--limit memory=2M"):
+            read(bomb, limits=Limits(memory=1_000_000))
     assert recognise(bomb).what == "an object of class list, saved by torch.save"
-    unread = listed(bomb, limits=Limits(memory=1_000_000)).unread
-    assert unread.startswith("data.pkl, byte 3")
+
+
+@pytest.mark.parametrize("path", LIMITED, ids=lambda path: path.name)
+def test_with_less_memory_an_answer_is_the_same_or_names_the_limit(path: Path) -> None:
+    data = path.read_bytes()
+    for ask in (recognise, sizes):
+        whole, refused = answer_of(ask, data, DEFAULT_LIMITS), set()
+        for bits in range(4, 24):
+            answer = answer_of(ask, data, Limits(memory=1 << bits))
+            if answer != whole:
+                refused.add(answer)
+        assert all("memory is limited to " in answer and "--limit memory=" in answer for answer in refused)
+
+
+def answer_of(ask: Callable[..., object], data: bytes, limits: Limits) -> str:
+    try:
+        return repr(ask(data, limits=limits))
+    except ArchiveError as error:
+        return str(error)

@@ -189,7 +189,6 @@ def _path(node: ast.expr, known: dict[str, Path]) -> Path | None:
 
 # --- places
 
-"""An entry of a call stack in ``torch.profiler``: ``code/__torch__.py(14): forward``."""
 EITHER = "|"
 """Stands between the names of modules, any of which may be the one that is called."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LimitError
 from archive.base.strings import decoded
 from archive.debuginfo.frames import BYTES_CALL
 from archive.debuginfo.model import RangeLayout
@@ -105,7 +105,9 @@ def _readable(names: Sequence[str], read: Callable[[Sequence[str]], CellsT]) -> 
     while at < len(names):
         try:
             yield read(names[at : at + many])
-        except ArchiveError:
+        except ArchiveError as error:
+            if many == 1 and isinstance(error, LimitError):
+                raise
             at += many == 1
             many = 1
         else:

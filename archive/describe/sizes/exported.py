@@ -15,7 +15,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from archive.base import memory
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LimitError
 from archive.base.json_text import read_json
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.cells import UNNAMED_FILE, Cell
@@ -56,6 +56,8 @@ def _cells(archive: Archive, name: str, record: str) -> list[Cell]:
     try:
         with memory.part():
             _add(sums, node_bytes(archive.records[record].view()), labels, None)
+    except LimitError:
+        raise
     except ArchiveError:
         return [Cell(Part.UNREADABLE, None, size)]
     rest = Cell(None, None, size - sums.total())
@@ -131,6 +133,8 @@ def _tensors(archive: Archive, record: str) -> Iterator[tuple[str, str]]:
     try:
         with memory.part():
             table: Any = read_json(archive.records[record].view())
+    except LimitError:
+        raise
     except ArchiveError:
         return
     config = table.get("config") if isinstance(table, dict) else None
@@ -156,6 +160,8 @@ def compiled_contents(archive: Archive, tensors: Mapping[str, Sequence[Stretch]]
         if kind_in(archive.recognised.kind, name) is RecordKind.SHARED_OBJECT:
             try:
                 cells[name] = list(_object_cells(record.view(), tensors.get(name, ())))
+            except LimitError:
+                raise
             except ArchiveError:
                 cells[name] = [Cell(Part.UNREADABLE, None, record.size)]
     return cells

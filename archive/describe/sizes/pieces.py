@@ -9,10 +9,9 @@ The zip's own bytes are headers, padding, descriptors, directory, and gaps betwe
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import forgiving
 from archive.base.strings import decoded
 from archive.container.directory import central_headers, read_end
 from archive.container.headers import CENTRAL, LOCAL, PADDING_FIELD, extra_fields, widened
@@ -155,7 +154,7 @@ def saved_contents(archive: Archive, tensors: Mapping[str, Sequence[Stretch]]) -
     contents: RecordCells = {}
     for name in filter(archive.tensors.is_saved, archive.records):
         weights = {start: weight for start, _, weight in tensors.get(name, ())}
-        with suppress(ArchiveError):  # `verify` reports it
+        with forgiving():  # `verify` reports it
             inner = archive.tensors.saved(name)
             inner.check_sizes()
             file, sums = recognise_zip(inner, look=False).kind, Counter[Cell]()

@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from archive.base import memory
-from archive.base.errors import ArchiveError, LimitError
+from archive.base.errors import ArchiveError
 from archive.base.json_text import json_cost, json_errors
-from archive.formats.exported.program import MAX_SCOPES
+from archive.formats.exported.program import check_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -103,9 +103,8 @@ class _Scan:
         return nodes  # type: ignore[no-any-return]
 
     def _graph(self, at: int) -> tuple[Sequence[NodeBytes], int]:
+        check_scopes(self._scopes, f"byte {at}")
         self._scopes += 1
-        if self._scopes > MAX_SCOPES:
-            raise LimitError("nested graphs", MAX_SCOPES, self._scopes, place=f"byte {at}")
         nodes, end = self._under(("nodes",), partial(self._items, self._node), at)
         self._scopes -= 1
         return (self._refuse("a graph", at) if nodes is None else nodes), end

@@ -6,14 +6,13 @@ and those of an older exported program are records of a zip that is a record its
 
 from __future__ import annotations
 
-from contextlib import suppress
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LimitError, forgiving
 from archive.describe.sizes.account import Weight
 from archive.describe.sizes.cells import Cell
 from archive.formats.record_kinds import COMPILED
@@ -46,6 +45,8 @@ def weights_of(archive: Archive) -> dict[str, list[Stretch]]:
                 size = _size(tensors, names, place)
                 stretch = place.start, place.start + size, _weight(tensors, storage, names, size)
                 stretches.setdefault(place.record, []).append(stretch)
+    except LimitError:
+        raise
     except ArchiveError:  # `verify` reports it
         return {}
     return {record: list(_apart(some)) for record, some in stretches.items()}
@@ -54,7 +55,7 @@ def weights_of(archive: Archive) -> dict[str, list[Stretch]]:
 def _size(tensors: Tensors, names: Sequence[str], place: RecordSpan) -> int:
     """The bytes of a storage. After the last element of a compiled model's constant, they are padding."""
     if place.record.startswith(COMPILED):
-        with suppress(ArchiveError):  # `verify` reports it
+        with forgiving():  # `verify` reports it
             return max(tensors[name].span(place.size)[1] for name in names)
     return place.size
 

@@ -366,8 +366,8 @@ class MethodCompiler:
             step = KEPT[effect.op]
         elif effect.op is Op.SET_ATTRIBUTE and isinstance(effect.source, Temporary):
             step = SET_NEW_ATTRIBUTE
-        # # A tensor's backup is expensive. The last effect needs none if nothing is read after it, as results
-        # below # temporaries are.
+        # A tensor's backup is expensive. The last effect needs none if nothing is read after it, as results
+        # below temporaries are.
         needless = (
             effect.op is Op.COPY
             and number == len(self._effects.effects) - 1

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError
-from archive.formats.record_kinds import COMPILED, KERNELS, SpareKind
+from archive.base.errors import ArchiveError, LimitError
+from archive.formats.record_kinds import COMPILED, KERNELS, SHARED_OBJECTS, SpareKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 OBJECT, SOURCE, METADATA = ".so", ".cpp", "_metadata.json"
+"""The ending of the object that is loaded on Linux and macOS, where sources are compiled for want of one."""
 
 
 def spare_records(names: Iterable[str]) -> dict[str, SpareKind]:
@@ -47,7 +48,7 @@ def spare_records(names: Iterable[str]) -> dict[str, SpareKind]:
 
 def is_object(name: str) -> bool:
     """Whether a record is a shared object by its name."""
-    return name.startswith(COMPILED) and name.endswith(OBJECT)
+    return name.startswith(COMPILED) and name.endswith(SHARED_OBJECTS)
 
 
 def cut_of(record: Record) -> Cut | None:
@@ -57,6 +58,8 @@ def cut_of(record: Record) -> Cut | None:
     data = record.view()
     try:
         return cut(data)
+    except LimitError:
+        raise
     except ArchiveError:  # `verify` reports it
         return None
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from construct import Bytes, Int64ul, Struct
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LimitError
 from archive.formats.elf.headers import SYMBOL_64
 from archive.formats.elf.model import SHT_SYMTAB
 from archive.formats.elf.parse import is_elf, parse_object
@@ -50,6 +50,8 @@ def weights_span(data: memoryview) -> Span | None:
         return None
     try:
         made = parse_object(data)
+    except LimitError:
+        raise
     except ArchiveError:  # `verify` reports it
         return None
     if not made.has_form_of_models:

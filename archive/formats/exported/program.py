@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 MAX_SCOPES = MAX_DEPTH // 8
-"""Most graphs inside one another."""
+"""Most scopes inside one another, in the program's own graph."""
 
 
 @memory.kept
@@ -200,6 +200,13 @@ PlacedNode = tuple[str, dict[str, Any], tuple[Scope, ...], tuple[str, ...], "Map
 recorded of the graph's tensors."""
 
 
+def check_scopes(scopes: int, place: str) -> None:
+    """Refuse a graph that is in too many scopes."""
+    if scopes > MAX_SCOPES:
+        expected = f"at most {MAX_SCOPES} graphs inside one another"
+        raise ArchiveError(place=place, expected=expected, found="more")
+
+
 def nodes(graph: dict[str, Any], path: str = GRAPH, scopes: tuple[Scope, ...] = ()) -> Iterator[PlacedNode]:
     """All nodes of a graph and its inner graphs, in the order of the file, each with its place.
 
@@ -207,8 +214,7 @@ def nodes(graph: dict[str, Any], path: str = GRAPH, scopes: tuple[Scope, ...] = 
         path: of the graph in JSON.
         scopes: that it is in.
     """
-    if len(scopes) > MAX_SCOPES:
-        raise LimitError("nested graphs", MAX_SCOPES, len(scopes), place=path)
+    check_scopes(len(scopes), path)
     inputs = tuple(
         next(iter(named_values(given)), "") for given in _list(graph.get("inputs", []), f"{path}.inputs")
     )

@@ -60,9 +60,9 @@ from archive.formats.tensor_files.onnx_messages import (
 )
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
 from archive.formats.tensors.tensor import (
-    MOST_DIMENSIONS,
     NamedTensors,
     Tensor,
+    check_dimensions,
     check_shape,
     path_below,
     row_major,
@@ -367,8 +367,7 @@ class _Described:
             packed = message.integers(field.start, field.stop) if field.wire == LENGTH else (field.value,)
             for size in packed:
                 self._dims.append(signed(size))
-                if len(self._dims) > MOST_DIMENSIONS:
-                    raise ArchiveError(expected=f"at most {MOST_DIMENSIONS:,} dimensions", found="more")
+                check_dimensions(len(self._dims))
         elif field.name in {"data_type", "segment", "data_location"}:
             self._numbers[field.name] = field.value
         elif field.name in DATA_FIELDS:

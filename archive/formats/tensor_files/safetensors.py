@@ -42,7 +42,7 @@ from archive.formats.tensors.tensor import MOST_ELEMENTS, Tensor, check_shape, r
 if TYPE_CHECKING:
     from archive.io.ranged import Bytes
 
-MOST = 100_000_000
+LONGEST_HEADER = 100_000_000
 """Most bytes of the header."""
 LENGTH = Layout("safetensors length" / Struct("length" / Int64ul * "bytes of the JSON header, which follows"))
 ALIGNMENT = 8
@@ -51,7 +51,6 @@ METADATA = "__metadata__"
 MEMBERS = {"dtype", "shape", "data_offsets"}
 HALVES = re.compile("[\ud800-\udfff]")
 """Lone surrogates: JSON has escapes for them, but no encoding of texts has them."""
-"""Most bytes of a file."""
 DTYPES = {
     "BOOL": "bool",
     "U8": "uint8",
@@ -121,15 +120,15 @@ def build_header(tensors: dict[str, Any], metadata: dict[str, str]) -> bytes:
     written = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
     text = written.encode()
     text += b" " * (-len(text) % ALIGNMENT)
-    if len(text) > MOST:
-        raise ArchiveError(expected=f"a header of at most {MOST:,} bytes", found=f"{len(text):,}")
+    if len(text) > LONGEST_HEADER:
+        raise ArchiveError(expected=f"a header of at most {LONGEST_HEADER:,} bytes", found=f"{len(text):,}")
     return LENGTH.build(length=len(text)) + text
 
 
 def header_of(data: Bytes) -> tuple[int, dict[str, Any]]:
     """Where the data begin, and the header's value."""
     (length,) = LENGTH.read(data)
-    most = min(MOST, len(data) - LENGTH.size)
+    most = min(LONGEST_HEADER, len(data) - LENGTH.size)
     if length > most:
         raise ArchiveError(
             place="byte 0", expected=f"a header of at most {most:,} bytes", found=f"{length:,}"

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base import memory
 from archive.base.errors import ArchiveError, shown
 from archive.formats.tensors.dtypes import WIDTHS
-from archive.formats.tensors.tensor import Tensor
+from archive.formats.tensors.tensor import Tensor, check_dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,6 +85,7 @@ def _tensor(fields: dict[bytes, bytes], size: int) -> Tensor:
     if fields.get(b"layout", STRIDED) != STRIDED or dtype not in WIDTHS:
         return Tensor("uint8", (size,), (1,), 0, "")
     shape, strides = (_numbers(fields[key]) for key in (b"shape", b"stride"))
+    check_dimensions(len(shape))
     return Tensor(dtype, shape, strides, int(fields[b"offset"]), "")
 
 

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 PIECE = 1 << 24
 """Bytes that are copied at a time."""
 REPEATED, REPEATED_BYTES = 256, 1 << 26
-"""Strides of 0 repeat elements. All may take at most this many times the storage's bytes, plus this many."""
+"""Strides of 0 repeat elements. Limit: REPEATED x storage size + REPEATED_BYTES."""
 READ_TIMES, READ_BYTES = 4, 1 << 28
-"""Bytes of elements that are read of a file's tensors: at most this many times its size, plus this many.
-Several views may share a storage."""
+"""Bytes read, for views may share a storage. Limit: READ_TIMES x file size + READ_BYTES."""
 DIMENSIONS = 60
 """Dimensions that NumPy can stride over, leaving one for the bytes of an element, and a margin."""
 

@@ -20,7 +20,7 @@ from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
 from archive.formats.schema.json import DictOf, JsonClass, Nullable, checked
 from archive.formats.tensors.dtypes import SCALARS
-from archive.formats.tensors.tensor import Tensor
+from archive.formats.tensors.tensor import Tensor, check_dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +61,7 @@ def _tensor(record: str, meta: dict[str, Any]) -> Tensor:
     offset = meta["storage_offset"]["as_int"]
     if len(shape) != len(strides) or {*map(type, (*shape, *strides, offset))} - {int}:  # true isn't a number
         raise TypeError("sizes")
+    check_dimensions(len(shape))
     return Tensor(
         SCALARS.get(meta["dtype"], "unknown"), shape, strides, offset, record, meta["requires_grad"]
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
-from archive.formats.tensors.tensor import Tensor
+from archive.formats.tensors.tensor import Tensor, check_dimensions
 from archive.pickles.values import Global, Inert
 
 if TYPE_CHECKING:
@@ -71,5 +71,6 @@ def _names_and_numbers(root: dict[str, Any], values: Sequence[object]) -> Iterat
 
 def _tensor(row: dict[str, Any]) -> Tensor:
     shape, strides = (tuple(map(int, row.get(key, ()))) for key in ("dims", "strides"))
+    check_dimensions(len(shape))
     dtype = DTYPES.get(row["dataType"], "unknown")
     return Tensor(dtype, shape, strides, int(row["offset"]), row["data"]["key"], row.get("requiresGrad"))

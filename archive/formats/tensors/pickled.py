@@ -18,11 +18,11 @@ from archive.formats.record_kinds import DATA, DATA_FOLDER
 from archive.formats.tensors.dtypes import dtype_of_storage
 from archive.formats.tensors.tensor import (
     MATH_BITS,
-    MOST_DIMENSIONS,
     MOST_ELEMENTS,
     QUANTISER_PARTS,
     NamedTensors,
     Tensor,
+    check_dimensions,
     path_below,
 )
 from archive.pickles.values import DICTS, HOLDERS, UNREAD, Global, Inert, bytes_of
@@ -336,7 +336,10 @@ def _tensor(  # noqa: PLR0917 (the parameters of torch._utils._rebuild_tensor_v3
 
 def _sizes(value: object) -> tuple[int, ...] | None:
     """Sizes or strides; None where they aren't a tuple of numbers."""
-    if not isinstance(value, tuple) or len(value) > MOST_DIMENSIONS or not INTS.issuperset(map(type, value)):
+    if not isinstance(value, tuple):
+        return None
+    check_dimensions(len(value))  # before each number is checked: many tensors may share them
+    if not INTS.issuperset(map(type, value)):
         return None
     return value if not value or 0 <= min(value) <= max(value) <= MOST_ELEMENTS else None
 

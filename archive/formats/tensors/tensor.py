@@ -6,13 +6,14 @@ from collections import Counter
 from dataclasses import replace
 from math import prod
 
-from archive.base.errors import ArchiveError
+from archive.base import memory
+from archive.base.errors import ArchiveError, LimitError
 from archive.base.keys import text_key
 from archive.base.quick_dataclass import dataclass
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
 
-MOST_DIMENSIONS, MOST_ELEMENTS = 1024, (1 << 63) - 1
-"""PyTorch's operators refuse more than 64 dimensions, and count elements with 63 bits."""
+MOST_ELEMENTS = (1 << 63) - 1
+"""PyTorch counts elements with 63 bits."""
 QUANTISER_PARTS = (None, "q_per_channel_scales", "q_per_channel_zero_points")
 """The parts of a quantiser that are tensors if each channel has a scale, as PyTorch calls them."""
 MATH_BITS = ("conj", "neg")
@@ -24,10 +25,21 @@ def path_below(path: str, step: str) -> str:
     return f"{path}.{step}" if path and step else path or step
 
 
+def check_dimensions(count: int) -> None:
+    """Refuse more dimensions than ``Limits.dimensions``."""
+    most = memory.limits().dimensions
+    if count > most:
+        raise LimitError("dimensions", most, count)
+
+
 def check_shape(shape: tuple[int, ...]) -> None:
-    """Refuse a shape of more dimensions or elements than any tensor has; sizes of 0 do not count."""
-    if len(shape) > MOST_DIMENSIONS:
-        raise ArchiveError(expected=f"at most {MOST_DIMENSIONS:,} dimensions", found=f"{len(shape):,}")
+    """Refuse too many dimensions, and more elements than any tensor has."""
+    check_dimensions(len(shape))
+    _check_elements(shape)
+
+
+def _check_elements(shape: tuple[int, ...]) -> None:
+    """Refuse more elements than any tensor has; sizes of 0 do not count."""
     if prod(filter(None, shape)) > MOST_ELEMENTS:
         raise ArchiveError(expected=f"a shape of at most {MOST_ELEMENTS:,} elements", found="one of more")
 
@@ -76,7 +88,7 @@ class Tensor:
     def __post_init__(self) -> None:
         """Refuse a shape that no tensor has, before anything is computed from it."""
         try:
-            check_shape(self.shape)
+            _check_elements(self.shape)
         except ArchiveError as error:
             raise error.within(record=self.record) from None
 

@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from archive.base import memory
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LimitError
 from archive.base.json_text import read_json
 from archive.container.names import as_bytes, as_text
 from archive.debuginfo.sites import NO_FILE, last_part
@@ -165,6 +165,8 @@ class _Compiled:
         data = self._model.view(file)
         try:
             return source_texts(data, parse_object(data)) if is_elf(data) else []
+        except LimitError:
+            raise
         except ArchiveError:  # `verify` reports it; it stays as it is
             return []
 

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import forgiving
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.elf.parse import is_elf
 from archive.formats.record_kinds import RecordKind
@@ -285,7 +285,7 @@ def _roles(layer: Layer, kind: RecordKind, apart: Apart) -> Callable[[str, int],
         at = layer.outer(0)
         apart.texts.extend(PlacedText(*found, times, at) for found, times in roles.spelled.items())
         if kind is RecordKind.BYTECODE:
-            with suppress(ArchiveError):  # of another form: roles are those of any pickle
+            with forgiving():  # of another form: roles are those of any pickle
                 constants = constants_of_bytecode(data)
                 return lambda text, _count: "value" if text in constants else "name"
         apart.tables.extend(roles.tables)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from archive.base import memory
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, in_file, one_line
+from archive.base.errors import ArchiveError, LimitError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.magic import is_companion
 from archive.container.container import Container
@@ -183,9 +183,9 @@ def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = T
 
 
 def recognise_for(source: Source, kinds: Collection[FileKind], *, limits: Limits) -> Recognised:
-    """:func:`recognise` for who works on some kinds only.
+    """:func:`recognise` for a caller that works on some kinds only.
 
-    Where ``torch.save`` writes none of them, a pickle of more than 1 MiB isn't read: its file is an object.
+    If ``torch.save`` writes none of them, a pickle of more than 1 MiB isn't read: the file is an object.
     """
     return _recognise(source, limits, kinds, look=True)
 
@@ -248,6 +248,8 @@ def check_companion(mapped: Mapped | Fetched, limits: Limits) -> None:
         return
     try:
         what = recognise(mapped.whole().data, limits=limits).what
+    except LimitError:
+        raise
     except ArchiveError:  # a zip that contradicts itself
         what = "a broken zip"
     finally:
@@ -301,6 +303,8 @@ def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
     if SAVED not in found:
         try:
             found[SAVED] = _saved_object(container)
+        except LimitError:
+            raise
         except ArchiveError:
             found[SAVED] = Recognised(FileKind.SAVED, f"{SAVED_OBJECT}, whose {DATA} cannot be read")
     saved: Recognised = found[SAVED]
@@ -454,7 +458,7 @@ def _gone(container: Container) -> str:
     if any(map(holds_ranges, container.records)):
         return ""
     kinds = {kind_of(name) for name in container.records}
-    if kinds & KINDS_TO_SOURCE or RecordKind.CODE not in kinds:
+    if kinds & KINDS_TO_SOURCE or not any(map(is_code, container.records)):
         return ""
     if is_slim(container):
         return SPLIT_OFF
@@ -466,7 +470,7 @@ def is_slim(container: Container) -> bool:
 
     PyTorch pads each record and puts a descriptor after it. Ordinary zip tools put a date into the header.
     """
-    names = [name for name in container.records if kind_of(name) is RecordKind.CODE]
+    names = [name for name in container.records if is_code(name)]
     container.fetch(names)
     starts = (container.records[name].entry.start for name in names)
     headers = (LOCAL.read(container.by_place, start) for start in starts)

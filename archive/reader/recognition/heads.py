@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from archive.base import memory
-from archive.base.errors import ArchiveError, one_line, shown
+from archive.base.errors import ArchiveError, forgiving, one_line, shown
 from archive.container.headers import LOCAL
 from archive.formats.etdump import is_dump
 from archive.formats.tensor_files import GGUF_MAGIC, LEGACY_MAGIC
@@ -83,7 +83,6 @@ JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:\"|\})|\[\s*[\[{\"\d\]-])")
 INDEX = re.compile(rb'\s*\{.*"weight_map"\s*:\s*\{', re.DOTALL)
 DATA_END = re.compile(rb'"data_offsets"\s*:\s*\[\s*\d{1,19}\s*,\s*(\d{1,19})\s*\]')
 """The end of a tensor's data, in the header of safetensors."""
-LONGEST_HEADER = 100_000_000
 SAYS = "safetensors' own reader says"
 LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
@@ -153,7 +152,7 @@ def _legacy(data: Bytes, at: int, *, look: bool) -> Recognised:
     """Recognise a pickle stream of legacy ``torch.save``, from the byte after the magic number on."""
     what = "an object"
     pickles = data if isinstance(data, memoryview) else data[: PICKLES if look else 0]
-    with suppress(ArchiveError), memory.part():
+    with forgiving(), memory.part():
         value: object = None
         for _ in range(OBJECT if look else 0):
             value, at = plain_value(pickles, at)
@@ -172,6 +171,8 @@ def _is_safetensors(head: bytes, size: int) -> bool:
 
 def _cut_safetensors(data: Bytes) -> str:
     """How a safetensors file was cut short, and what safetensors' own reader says of it; "" if it wasn't."""
+    from archive.formats.tensor_files.safetensors import LONGEST_HEADER  # noqa: PLC0415 (few files come so far)
+
     length, size = int.from_bytes(data[:8], "little"), len(data) - 8
     if not len(b"{}") <= length <= LONGEST_HEADER or bytes(data[8:9]) != b"{":
         return ""

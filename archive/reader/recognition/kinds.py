@@ -301,6 +301,7 @@ KINDS_IN = {
     FileKind.LEGACY_EXPORTED: kind_in_legacy_exported,
     FileKind.AOTI: kind_in_exported,
     FileKind.ETRECORD: kind_in_etrecord,
+    FileKind.COMPANION: kind_in_exported,
 }
 """The kind of a record by its name, in each of these."""
 
@@ -313,13 +314,13 @@ OURS_IN_PACKAGES = {BYTEORDER, EMBEDDED, MIGRATED}
 def kind_in(file: FileKind, name: str) -> RecordKind:
     """The kind of a record by its name. In a zip whose names are not PyTorch's, it is ``OTHER``.
 
-    The records of a companion have the names that they have in its archive.
+    What is debug information by :func:`kind_of` is so in all files that are split, and has no part in their
+    archive id: in exported programs, PyTorch reads no record of such a name. The records of a companion have
+    the names that they have in its archive.
     """
-    if file is FileKind.COMPANION:
-        return kind_in_exported(name)
-    if file in PROGRAM_KINDS:
-        return KINDS_IN[file](name)
     kind = kind_of(name)
+    if file in KINDS_IN:
+        return kind if kind.is_debug else KINDS_IN[file](name)
     if file in PACKAGE_KINDS and not name.startswith(PACKAGED) and name not in OURS_IN_PACKAGES:
         # a user's own file may have any name
         return RecordKind.PYTHON if name.endswith(PYTHON_ENDING) else RecordKind.OTHER

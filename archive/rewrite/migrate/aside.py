@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base import memory
-from archive.base.errors import ArchiveError, in_file
+from archive.base.errors import ArchiveError, LimitError, in_file
 from archive.companion.build import build_companion
 from archive.companion.parse import parse_companion
 from archive.container.container import Container
@@ -61,6 +61,8 @@ def write_original(file: BinaryIO, migrated: Container) -> None:
         _, exact = joined_to(file, migrated.root, records, contents)
         with Container(Mapped(file)) as original:
             same = archive_id(original.records) == contents.archive_id
+    except LimitError:
+        raise
     except ArchiveError as problem:
         raise _changed(migrated) from problem
     if exact is False or not same:

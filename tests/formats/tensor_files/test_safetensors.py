@@ -152,7 +152,7 @@ REFUSED = {
     ),
     "too many dimensions": (
         file({"a": {**F32, "shape": [2, *[1] * 1024]}}, bytes(8)),
-        "header, tensor 'a': expected at most 1,024 dimensions, found 1,025",
+        "header, tensor 'a': dimensions is limited to 256, found 1,025",
     ),
     "a name with half of a pair of surrogates": (
         file('{"\\ud800":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', b"0"),
