@@ -78,7 +78,7 @@ def found_files(inputs: Sequence[str]) -> FoundFiles:
     no_files = {file for file in files if file.searched and not is_url(file.name) and _is_no_file(file.name)}
     files = [file for file in files if file not in no_files]
     others = Counter(kind for file in no_files if (kind := listed_kind(file.name)) is not None)
-    if others and not files:
+    if not files:
         raise ArchiveError(f"no file in it{other_files(others)}", file=", ".join(map(name_of, inputs)))
     return FoundFiles(files, all(map(names_several, inputs)), others)
 

@@ -175,3 +175,21 @@ def test_one_that_only_the_new_folder_has_is_an_error_too(folder: Path, tmp_path
     assert done.returncode == 2
     for name in FALSE:
         assert f"{folder / name}: " in done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "join", "symbolicate", "inventory"])
+def test_a_folder_with_only_a_manifest_has_no_files(command: str, tmp_path: Path) -> None:
+    """As `split` of models without debug info leaves its folder of companions."""
+    folder = tmp_path / "companions"
+    folder.mkdir()
+    (folder / "manifest.jsonl").write_text("{}\n")
+    if command in COMMANDS:
+        status, said = asked(command, folder)
+    else:
+        more = {"join": ("-o", tmp_path / "out"), "symbolicate": (1,), "inventory": ("--inventory",)}[command]
+        done = run("inspect" if command == "inventory" else command, folder, *more)
+        status, said = done.returncode, (done.stdout + done.stderr).decode()
+    assert status == 2
+    assert len(said.splitlines()) == 1, said
+    assert f"{folder}: no " in said
+    assert " in it" in said
