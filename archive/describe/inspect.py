@@ -21,7 +21,7 @@ from archive.formats.record_kinds import (
     RecordKind,
 )
 from archive.reader.provenance import provenance
-from archive.reader.recognition import SHOWN, FileKind, kind_in
+from archive.reader.recognition import FileKind, kind_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -152,7 +152,7 @@ def inspect(archive: Archive) -> Inspection:
         debug_bytes=archive.size if companion else sum(debug),
         kind=archive.recognised.kind,
         what=archive.recognised.what,
-        advice=archive.recognised.told.removesuffix(f"; {SHOWN}"),
+        advice=archive.recognised.told and archive.recognised.reason,
         companion=companion,
         archive_id=_archive_id(archive),
         redacted_id=redacted.hex(),

@@ -24,7 +24,6 @@ from archive.reader.opening import archive_in
 from archive.reader.recognition import (
     PROGRAM_KINDS,
     SAVED_KINDS,
-    SHOWN,
     FileKind,
     kind_in,
     opened_zip,
@@ -128,7 +127,7 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
             container.file,
             recognised.kind,
             recognised.what,
-            recognised.advice.removesuffix(f"; {SHOWN}"),
+            recognised.reason,
             container.root,
             container.size,
             {

@@ -10,7 +10,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.quick_dataclass import dataclass
 from archive.describe.listing import FileFacts, TensorFacts
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import SHOWN, TENSOR_KINDS
+from archive.reader.recognition import TENSOR_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,7 +79,7 @@ def listed_tensors(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Tensor
             file=archive.file,
             kind=tensor_file.recognised.kind,
             what=tensor_file.recognised.what,
-            advice=tensor_file.recognised.advice.removesuffix(f"; {SHOWN}"),
+            advice=tensor_file.recognised.reason,
             size=archive.size,
             files=tensor_file.files,
             missing=tensor_file.missing,
