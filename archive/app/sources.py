@@ -132,8 +132,9 @@ def models_in(
 ) -> Models:
     """The models in files and folders.
 
-    What should be a model in a folder and isn't one is unread and counts for none. Failures may be of what it
-    should be, if that may have debug info. A file that is broken or cut is unread, too, and counts.
+    A file of a folder that is named like a model and isn't one is listed as unread, and isn't counted as a
+    model; if its name is that of a kind with debug info, a failure may be of the model that should be there.
+    A file that is broken or cut is listed as unread, too, and is counted.
 
     Args:
         sources: files, here or by URL, which must be archives or companions; folders that are searched for

@@ -128,7 +128,7 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
     inputs = list(inputs)
     known, given_itself = set[str](), {absolute(given) for given in inputs if not is_glob(given)}
     for given in inputs:
-        others = given_itself - {absolute(given)}  # an empty folder is found by its own name
+        others = given_itself - {absolute(given)}  # an empty folder, which is listed itself, is searched
         for file in _matching(given, skipped) if is_glob(given) else _below(given, skipped):
             place = absolute(file.name)  # two links to one file are two files
             if place not in known:

@@ -54,7 +54,11 @@ class Cause(_Row, Enum):
     INCONSISTENT = ONE, "`verify`", "a file has an error: it is broken, say, or a limit is exceeded"
     REVEALING = ONE, "`leaks`", "a file has findings, or texts that `--review` lists and nobody has accepted"
     NOT_CLEAN = ONE, "`redact`", "something is left; nothing is written without `--partial`"
-    ANOTHER_FILE = ONE, "`join`, `restore`", "what is made is of two files of one model, and neither of them"
+    ANOTHER_FILE = (
+        ONE,
+        "`join`, `restore`",
+        "the companion is of another file of this model, so that what is made is neither of the two",
+    )
     IMPOSSIBLE = ONE, MAKERS, "nothing is wrong with one of several files, but this cannot be done to it"
     OVER_BUDGET = ONE, "`sizes`", "a budget is exceeded"
     DIFFERS = ONE, "`diff`", "something differs that `--ignore` does not name, or only one folder has a file"
