@@ -54,7 +54,7 @@ Traceback of TorchScript, serialized code (most recent call last):
 RuntimeError: x
 """,
 )
-"""Failures of no model: what reads failures is at hand once they were looked at."""
+"""Failures of no model: reading them at the start imports and compiles what reading later ones needs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.batches.inputs import found, is_false_model
 from archive.failures.models.models import KINDS, KeptModel, Model, Models, why_unread
+from archive.io.mapped import source_of
 from archive.io.urls import is_server, is_url, name_of
 from archive.reader.recognition import FileKind, listed_kind, recognise
 from archive.reader.recognition.kinds import may_have_failed
@@ -128,8 +129,9 @@ def models_in(
 ) -> Models:
     """The models in files and folders.
 
-    What should be a model in a folder and isn't one is unread and counts for none. Failures may be of what it
-    should be, if that may have debug info. A file that is broken or cut is unread, too, and counts.
+    A file of a folder that is named like a model and isn't one is listed as unread, and isn't counted as a
+    model; if its name is that of a kind with debug info, a failure may be of the model that should be there.
+    A file that is broken or cut is listed as unread, too, and is counted.
 
     Args:
         sources: files, here or by URL, which must be archives or companions; folders that are searched for
@@ -138,7 +140,7 @@ def models_in(
         limits: what a file may cost.
         mapped: whether files are mapped.
     """
-    if companion is not None and (len(sources) > 1 or Path(sources[0]).is_dir()):
+    if companion is not None and (len(sources) > 1 or is_server(sources[0]) or Path(sources[0]).is_dir()):
         raise ArchiveError("a companion is for one archive", file=os.fspath(companion))
     found: list[Model | Models] = []
     false, broken = dict[str, str](), dict[str, str]()
@@ -153,13 +155,13 @@ def models_in(
                 raise ArchiveError("no archive or companion in it", file=os.fspath(source))
             for file, kind in sorted(files.items()):
                 if kind is None:
-                    broken[file] = _why_broken(file, limits)
+                    broken[file] = _why_broken(file, limits, mapped=mapped)
                 elif kind not in KINDS:
-                    false[file] = str(recognise(file, limits=limits))
+                    false[file] = str(recognise(source_of(file, mapped=mapped), limits=limits))
                 if kind is None or kind in KINDS or may_have_failed(file, kind):
                     found.append(Model(file, limits=limits, mapped=mapped))
             continue
-        recognised = recognise(source, limits=limits)
+        recognised = recognise(source_of(source, mapped=mapped), limits=limits)
         if recognised.kind not in KINDS:
             raise recognised.refusal(name_of(source))
         found.append(Model(source, companion, limits=limits, mapped=mapped))
@@ -206,10 +208,10 @@ def _may_be_halves(archive: Facts, companion: Facts) -> bool:
     return 0 in (archive.prefix, companion.prefix) or archive.prefix == companion.prefix
 
 
-def _why_broken(file: str, limits: Limits) -> str:
+def _why_broken(file: str, limits: Limits, *, mapped: bool) -> str:
     """Why a file of a folder may be of any kind, and cannot be read."""
     try:
-        return str(recognise(file, limits=limits))
+        return str(recognise(source_of(file, mapped=mapped), limits=limits))
     except (ArchiveError, OSError) as error:
         return why_unread(file, error)
 

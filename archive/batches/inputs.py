@@ -18,7 +18,7 @@ from archive.base.quick_dataclass import dataclass
 from archive.formats.tensor_files.hugging_face import read_index
 from archive.io import places
 from archive.io.globs import Globs
-from archive.io.mapped import by_ranges
+from archive.io.mapped import by_ranges, source_of
 from archive.io.places import absolute, folder_of, is_folder, joined, last_part, resolved
 from archive.io.urls import is_url, name_of
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
@@ -91,7 +91,7 @@ def recognised(
         if kind is None or is_wanted(kind) or is_false_model(file.name, kind):
             files.append(file)
             if kind is FileKind.SHARDED:
-                shards |= shards_of(file.name)
+                shards |= shards_of(file.name, mapped=mapped)
                 indices.add(absolute(file.name))
         else:
             others[kind] += not is_manifest(last_part(file.name))
@@ -104,14 +104,14 @@ def is_false_model(file: str, kind: FileKind) -> bool:
     return claims_falsely(file, kind) and (is_url(file) or os.path.isfile(file))  # noqa: PTH113 (start-up)
 
 
-def shards_of(index: str) -> set[str]:
+def shards_of(index: str, *, mapped: bool) -> set[str]:
     """The places of the files that an index names; none where it is broken, which opening it will report."""
     try:
         with (
-            closing(by_ranges(index, most=LARGEST_INDEX)) as mapped,
-            memory.charged(DEFAULT_LIMITS.allowance(mapped.weight)),
+            closing(by_ranges(source_of(index, mapped=mapped), most=LARGEST_INDEX)) as file,
+            memory.charged(DEFAULT_LIMITS.allowance(file.weight)),
         ):
-            names = read_index(mapped.data[:]).shards
+            names = read_index(file.data[:]).shards
     except (ArchiveError, OSError):
         return set()
     return {absolute(joined(folder_of(index), name)) for name in names}
@@ -128,7 +128,7 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
     inputs = list(inputs)
     known, given_itself = set[str](), {absolute(given) for given in inputs if not is_glob(given)}
     for given in inputs:
-        others = given_itself - {absolute(given)}  # an empty folder is found by its own name
+        others = given_itself - {absolute(given)}  # an empty folder, which is listed itself, is searched
         for file in _matching(given, skipped) if is_glob(given) else _below(given, skipped):
             place = absolute(file.name)  # two links to one file are two files
             if place not in known:

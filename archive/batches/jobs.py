@@ -171,7 +171,7 @@ def plan(
         jobs.append(job)
     unknown = {kind: count for kind, count in others.items() if kind not in KNOWN_KINDS}
     planned = FilePlan(jobs, many, out, noted_in, unknown)
-    _check_jobs(planned, inputs, wanted, others)
+    _check_jobs(planned, inputs, wanted, others, mapped=mapped)
     return planned
 
 
@@ -207,7 +207,12 @@ def _manifest(given: str | None, out: str, companions: str | None, *, many: bool
 
 
 def _check_jobs(
-    planned: FilePlan, inputs: Sequence[str], wanted: Collection[FileKind], others: Mapping[FileKind, int]
+    planned: FilePlan,
+    inputs: Sequence[str],
+    wanted: Collection[FileKind],
+    others: Mapping[FileKind, int],
+    *,
+    mapped: bool,
 ) -> None:
     """Refuse a plan in which there is nothing to do, or something would be overwritten."""
     jobs, where = planned.jobs, ", ".join(map(name_of, inputs))
@@ -217,7 +222,7 @@ def _check_jobs(
     if all(
         job.searched and job.use is CompanionUse.READ and not places.exists(job.companion) for job in jobs
     ):
-        kinds = {job.label: listed_kind(job.name) for job in jobs}
+        kinds = {job.label: listed_kind(job.name, mapped=mapped) for job in jobs}
         false = [file for file, kind in kinds.items() if kind is not None and is_false_model(file, kind)]
         named = f"; should be models, and aren't: {several(false)}" if false else ""
         raise ArchiveError(f"no archive with a companion in it{named}", file=where)

@@ -49,7 +49,7 @@ LINE = JsonClass(
         "options": "as the function takes them",
         "sources": "the files that were read; none where nothing was written",
         "outputs": "the files that were written",
-        "outcome": "as archive.batches.jobs.OutcomeKind lists them",
+        "outcome": "as archive.batches.outcome.OutcomeKind lists them",
         "reason": "of a file that was not written",
         "clean": "only if false: something was left in the result that should not be there",
     },

@@ -79,7 +79,7 @@ def results(
         The place of an item and its result, as they finish; :class:`Lost` where the item killed its process.
     """
     workers = min(workers, len(items), MAX_WORKERS)
-    if workers == 1:
+    if workers <= 1:  # 0 of no items
         yield from ((place, work(item)) for place, item in enumerate(items))
         return
     # A killed process breaks the pool. Each item that it was given is tried by itself, so that only the item

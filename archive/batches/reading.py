@@ -65,7 +65,7 @@ def listing(
     return FoundFiles(files, all(map(names_several, inputs)), others)
 
 
-def found_files(inputs: Sequence[str]) -> FoundFiles:
+def found_files(inputs: Sequence[str], *, mapped: bool = True) -> FoundFiles:
     """The files that are given, and all in folders and of globs but manifests and shards.
 
     Only indexes of shards are opened, known by the name that Hugging Face's libraries give them. Others that
@@ -73,12 +73,12 @@ def found_files(inputs: Sequence[str]) -> FoundFiles:
     """
     files = [file for file in found(inputs) if not file.searched or not is_manifest(last_part(file.name))]
     indexes = [file.name for file in files if file.relative.endswith(INDEX_ENDING)]
-    shards = {shard for index in indexes for shard in shards_of(index)}
+    shards = {shard for index in indexes for shard in shards_of(index, mapped=mapped)}
     files = [file for file in files if not file.searched or absolute(file.name) not in shards]
     no_files = {file for file in files if file.searched and not is_url(file.name) and _is_no_file(file.name)}
     files = [file for file in files if file not in no_files]
     others = Counter(kind for file in no_files if (kind := listed_kind(file.name)) is not None)
-    if others and not files:
+    if not files:
         raise ArchiveError(f"no file in it{other_files(others)}", file=", ".join(map(name_of, inputs)))
     return FoundFiles(files, all(map(names_several, inputs)), others)
 

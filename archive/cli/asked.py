@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from archive import Archive, Limits
     from archive.debuginfo.symbolicate import Style
+    from archive.failures.models.models import Models
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,14 @@ class Asked:
         """Whether an option is given."""
         value = getattr(self, name)
         return value is not None and value is not False and value not in ((), [])
+
+    def models(self) -> Models:
+        """The models in the files, or in the store: a store's companions are never mapped."""
+        from archive.app.sources import models_at, models_in  # noqa: PLC0415 (one file does without)
+
+        if self.store is not None:
+            return models_at(self.store, limits=self.limits)
+        return models_in(self.files, companion=self.companion, limits=self.limits, mapped=self.mapped)
 
     def opened(self) -> Archive:
         """The only model."""

@@ -100,7 +100,7 @@ def command(
     if checked:
         listing = FoundFiles([InputFile(name, name) for name in expected], searched=False, others={})
     else:
-        listing = reader.listing(files, FOLDER_KINDS["digest --of weights" if of == "weights" else "digest"])
+        listing = reader.listing(files, FOLDER_KINDS["digest" if of == "model" else f"digest --of {of}"])
     wrong = 0
 
     def row(reading: Reading[Digest]) -> Row:

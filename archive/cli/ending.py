@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LAST_STANDARD_DESCRIPTOR = 2
 
 
-class Held(Exception):  # noqa: N818 (no error, but the way of one)
+class Held(Exception):  # noqa: N818 (it carries an error and isn't one)
     """Carries an exception through click, which would give it an exit status of click's own."""
 
     def __init__(self, error: BaseException) -> None:

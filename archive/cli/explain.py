@@ -12,7 +12,6 @@ from stat import S_ISCHR
 from typing import TYPE_CHECKING
 
 from archive.app.explaining import explainer_of
-from archive.app.sources import models_at, models_in
 from archive.base.errors import ArchiveError, counted
 from archive.cli import printing
 from archive.cli.status import Cause
@@ -94,10 +93,7 @@ def _models(log: Asked, stack: ExitStack) -> tuple[Archive | Models, Callable[[]
     if log.is_one and not (log.ids or log.names):
         opened = stack.enter_context(log.opened())
         return opened, partial(LogExplainer.of, opened, style=log.style)
-    if log.store is None:
-        models = models_in(log.files, companion=log.companion, limits=log.limits, mapped=log.mapped)
-    else:
-        models = models_at(log.store, limits=log.limits)
+    models = log.models()
     stack.callback(models.close)
     return models, partial(
         explainer_of, models, ids=log.ids, names=log.names, style=log.style, limits=log.limits

@@ -1,7 +1,8 @@
 """The forms in which commands print facts, and their options: ``--format``, ``--json`` and ``--sarif``.
 
 A new form for every command has its words in ``FORMS``, its name in ``FOR_ALL``, and its document in
-``printing.DOCUMENTS``. One of some commands is a :class:`~archive.cli.printing.FactsText` of each of them.
+``printing.DOCUMENTS``. A form that only some commands have is a
+:class:`~archive.cli.printing.FactsText`, which each of these commands provides.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from archive.cli.showing import JSON, TEXT, showing
 
@@ -63,13 +65,13 @@ def facts_options(
     def decorated(command: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]:
         @wraps(command)
         def with_form(*, as_json: bool, form: str, as_sarif: bool = False, **others: object) -> ExitStatus:
-            if as_sarif and as_json:
-                raise click.UsageError("use either --sarif or --json, not both")
-            if form not in {TEXT, JSON} and (as_json or as_sarif):
-                raise click.UsageError(
-                    f"--format {form}, --json and --sarif are three forms: give one of them"
-                )
-            showing.form = JSON if as_json else SARIF if as_sarif else form
+            source = click.get_current_context().get_parameter_source("form")
+            asked = {f"--format {form}": form} if source is not ParameterSource.DEFAULT else {}
+            asked |= {"--json": JSON} if as_json else {}
+            asked |= {"--sarif": SARIF} if as_sarif else {}
+            if len({*asked.values()}) > 1:
+                raise click.UsageError(f"{' and '.join(asked)} are different forms: give one of them")
+            showing.form = next(iter(asked.values()), TEXT)
             return command(**others, as_json=showing.form not in {TEXT, SARIF})
 
         shown = format_option(json_option(with_form))

@@ -50,7 +50,7 @@ def show_inventory(
         manifest: where rows are noted; None for nowhere.
         reader: the options.
     """
-    files = found_files(inputs)
+    files = found_files(inputs, mapped=reader.mapped)
     run = _Run(", ".join(map(name_of, inputs)), files.others, reader)
     notes = None if manifest is None else _notes(manifest, asked)
     more = [question for name, question in QUESTIONS.items() if asked[name]]

@@ -92,7 +92,7 @@ DOCUMENTS = {JSON: JsonDocument}
 def facts_document(text: FactsText | None = None, *, aside: bool = False) -> JsonDocument | TextDocument:
     """What facts are written to; a form that not every command has is a text of the command."""
     if text is None or showing.form in DOCUMENTS:
-        return DOCUMENTS.get(showing.form, JsonDocument)(aside=aside)
+        return DOCUMENTS[showing.form](aside=aside)
     return TextDocument(text)
 
 

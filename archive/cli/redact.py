@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from archive.base.errors import ArchiveError, ImpossibleError
+from archive.batches.inputs import found, names_several
 from archive.cli import making, printing
 from archive.cli.making import VerbTexts
 from archive.cli.reviewing import check_review, review_options
 from archive.cli.status import Cause
+from archive.io.places import resolved
+from archive.io.urls import name_of
 from archive.privacy.redact.result import AnyRedaction
-from archive.reader.recognition import SAVED_KINDS, FileKind, recognise
+from archive.reader.recognition import SAVED_KINDS, FileKind, listed_kind
+from archive.reader.recognition.kinds import REDACTED_KINDS
 from archive.render import redact as texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from archive.cli.making import FileMaker
     from archive.cli.status import ExitStatus
     from archive.privacy.redact.rules import (
@@ -47,6 +48,12 @@ METADATA = VerbTexts(
 CHECKPOINT = VerbTexts(
     "redact_checkpoint", "redacting", texts.checkpoint_redaction_text, texts.alone_redaction_line
 )
+VERB_BY_KIND = {
+    **dict.fromkeys(REDACTED_KINDS, REDACT),
+    FileKind.COMPANION: COMPANION,
+    FileKind.SAFETENSORS: METADATA,
+}
+"""How each kind is redacted; with --replace, what ``torch.save`` wrote is a ``CHECKPOINT``."""
 NOT_REDACTED = {
     FileKind.GGUF: "`gguf-new-metadata`, of the package gguf, removes or changes keys and values",
     FileKind.ONNX: "take it out of what `onnx.load` gives, and `onnx.save` that",
@@ -237,19 +244,20 @@ def command(
     looked = {} if review is None else {"review": review, "accept_names": accept_names, "reviewer": reviewer}
     choices = {"preset": preset, "maps": maps, "paths": paths, "text": text, "partial": partial}
     others = {"names": names, "ids": ids, "inputs": inputs_, "extra": extra, "times": times}
-    kind = _kind_of(inputs)
+    file, kind = _deciding(maker, replaces=bool(replace))
+    label = name_of(file)
     if kind in NOT_REDACTED:
-        raise ArchiveError(f"{kind}: nothing is redacted in this kind: {NOT_REDACTED[kind]}", file=inputs[0])
+        raise ArchiveError(f"{kind}: nothing is redacted in this kind: {NOT_REDACTED[kind]}", file=label)
     is_saved = bool(replace) and kind in SAVED_KINDS
     asks_nothing = not any((preset, maps, paths, text, *(one is not None for one in others.values())))
     if kind in SAVED_KINDS and not replace and (companion is None or asks_nothing):
-        raise click.UsageError(f"{inputs[0]} is what `torch.save` wrote: {NEEDS_VALUES}")
+        raise click.UsageError(f"{label} is what `torch.save` wrote: {NEEDS_VALUES}")
     if replace and not is_saved and kind is not FileKind.SAFETENSORS:
         raise click.UsageError("--replace is for metadata of safetensors, and for what `torch.save` wrote")
     if companion is not None and is_saved:
-        raise click.UsageError(f"{inputs[0]} is what `torch.save` wrote: {NEEDS_VALUES}")
+        raise click.UsageError(f"{label} is what `torch.save` wrote: {NEEDS_VALUES}")
     if companion is not None and kind is FileKind.SAFETENSORS:
-        raise click.UsageError(f"{inputs[0]} is safetensors: {NO_COMPANION}")
+        raise click.UsageError(f"{label} is safetensors: {NO_COMPANION}")
     try:
         if companion is None:
             if is_saved:
@@ -276,7 +284,7 @@ def command(
         except ArchiveError as problem:
             if len(inputs) > 1 or kind is not FileKind.COMPANION:
                 raise
-            raise click.UsageError(f"{inputs[0]} is a companion: {NEEDS_NONE}") from problem
+            raise click.UsageError(f"{label} is a companion: {NEEDS_NONE}") from problem
     except ImpossibleError as refusal:
         if not isinstance(refusal.facts, AnyRedaction):
             raise
@@ -286,9 +294,39 @@ def command(
         return Cause.NOT_CLEAN.status
 
 
-def _kind_of(inputs: Sequence[str]) -> FileKind | None:
-    """The kind of the first file, which says how all are redacted; None for a folder, a glob or a URL."""
-    return recognise(inputs[0], look=False).kind if Path(inputs[0]).is_file() else None
+def _deciding(maker: FileMaker, *, replaces: bool) -> tuple[str, FileKind | None]:
+    """The file that says how all are redacted, and its kind; None where none is of a kind that is redacted.
+
+    Raises:
+        UsageError: files are redacted in different ways.
+    """
+    kinds = _kinds(maker)
+    deciding: dict[VerbTexts, str] = {}
+    for file, kind in kinds.items():
+        verb = CHECKPOINT if replaces and kind in SAVED_KINDS else VERB_BY_KIND.get(kind)
+        if verb is not None:
+            deciding.setdefault(verb, file)
+    if len(deciding) > 1:
+        named = " and ".join(map(name_of, list(deciding.values())[:2]))
+        raise click.UsageError(
+            f"{named} are redacted in different ways: give the files of each by themselves"
+        )
+    file = next(iter([*deciding.values(), *kinds]), maker.inputs[0])
+    return file, kinds.get(file)
+
+
+def _kinds(maker: FileMaker) -> dict[str, FileKind]:
+    """The files that are given, and those that a search finds and some way of redacting takes, by name.
+
+    With -c nothing is searched: there is one way for all that a search takes then.
+    """
+    inputs = [given for given in maker.inputs if maker.companion is None or not names_several(given)]
+    kinds = {}
+    for file in found(inputs, {resolved(maker.out)}):
+        kind = listed_kind(file.name, limits=maker.limits, mapped=maker.mapped)
+        if kind is not None and (kind in VERB_BY_KIND or not file.searched):
+            kinds[file.name] = kind
+    return kinds
 
 
 def _check_fit(why: str, **choices: object) -> None:

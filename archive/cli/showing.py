@@ -1,7 +1,8 @@
 """How output is shown, as the person asks: in colour, in a pager, with notes or without.
 
-The options are the group's, and every command takes them, too: ``debug-archive -q verify FILE`` is
-``debug-archive verify FILE -q``. What a command itself calls ``-q`` stays its own.
+The options are the group's, and every command takes them, too: ``debug-archive -q inspect FILE`` is
+``debug-archive inspect FILE -q``. What a command itself calls ``-q`` stays its own: ``verify FILE -q`` leaves
+warnings and notes out of what it prints, and ``-q verify FILE`` does not.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A command names a cause, never a status: ``Cause.DIFFERS.when(diff.changes)``; ``status_of`` does it for what
 came of a file, and ``ending`` for errors. Of several causes and of several files the gravest counts, which is
-the largest number. Files that a search leaves out count for nothing.
+the largest number. Files that a search leaves out count for nothing. A file that is broken, or exceeds a
+limit, is what ``verify`` is there to report: a finding of it, and of every other command a failure.
 
 ``docs/reference/statuses.md`` has the same rows, and ``tests/cli/test_statuses.py`` an example of each.
 """
@@ -50,10 +51,14 @@ class Cause(_Row, Enum):
     UNEXPLAINED = ONE, "`symbolicate`", "a failure in the log stays unexplained"
     UNREAD_MODEL = ONE, "`symbolicate`", "one of several models, or a log shipper's record, cannot be read"
     NO_DEBUG_INFO = ONE, "`profile`", "operations have no debug info"
-    INCONSISTENT = ONE, "`verify`", "a file has an error"
+    INCONSISTENT = ONE, "`verify`", "a file has an error: it is broken, say, or a limit is exceeded"
     REVEALING = ONE, "`leaks`", "a file has findings, or texts that `--review` lists and nobody has accepted"
     NOT_CLEAN = ONE, "`redact`", "something is left; nothing is written without `--partial`"
-    ANOTHER_FILE = ONE, "`join`, `restore`", "what is made is of two files of one model, and neither of them"
+    ANOTHER_FILE = (
+        ONE,
+        "`join`, `restore`",
+        "the companion is of another file of this model, so that what is made is neither of the two",
+    )
     IMPOSSIBLE = ONE, MAKERS, "nothing is wrong with one of several files, but this cannot be done to it"
     OVER_BUDGET = ONE, "`sizes`", "a budget is exceeded"
     DIFFERS = ONE, "`diff`", "something differs that `--ignore` does not name, or only one folder has a file"
@@ -64,7 +69,7 @@ class Cause(_Row, Enum):
     UNDONE = (
         TWO,
         "all",
-        "a file is broken, refused, missing or cannot be written; a limit is exceeded",
+        "a file is refused, missing or cannot be written; but for `verify`, it is broken or exceeds a limit",
     )
     USAGE = TWO, "all", "options or arguments are wrong, or do not go together"
     BAD_BUDGET = TWO, "`sizes`", "a budget names a label that does not exist, or fits no file"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from archive import Archive, Limits, Symbolication
     from archive.cli.handles import Position
     from archive.cli.status import ExitStatus
+    from archive.failures.models.models import Models
     from archive.render.symbolicate import Symbolications
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
@@ -199,6 +200,8 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
     asked = Asked(files, words[len(files) :], store, **given)
     if asked.page is None and (asked.force or Shown(asked.show) is not Shown.FULL):
         raise click.UsageError("--source and --force are for --html: all else shows the source")
+    if asked.companion is not None and not asked.is_one:
+        raise click.UsageError("-c is for one FILE; of several, companions are FILEs, too")
     task = _task(asked)
     if any(asked.has(name) for name in task.refused):
         raise click.UsageError(task.why)
@@ -241,7 +244,7 @@ def _lookups(asked: Asked) -> ExitStatus:
     if asked.is_one:
         model = asked.opened()
     else:
-        model, unread = _named_by(handles, asked.files, asked.store, asked.limits)
+        model, unread = _named_by(handles, asked.models())
     with model as opened:
         answers = Lookups(opened, asked.style)
         symbolications = [answers.symbolication(chain) for chain in handles]
@@ -267,7 +270,7 @@ def _lookups(asked: Asked) -> ExitStatus:
 
 OF_LOGS = ("log", "ids", "names", "top", "page")
 ARE_FOR_LOGS = "--log, --id, --model, --top and --html are for logs"
-NAMES = _Task(_names, OF_LOGS, ARE_FOR_LOGS)
+NAMES = _Task(_names, (*OF_LOGS, "places"), f"{ARE_FOR_LOGS}, and --at is for TorchScript")
 HANDLES = _Task(_lookups, OF_LOGS, ARE_FOR_LOGS)
 LOG = _Task(_log)
 FILTERING = _Task(
@@ -287,17 +290,12 @@ def _task(asked: Asked) -> _Task:
     return HANDLES if asked.wanted or asked.places else LOG
 
 
-def _named_by(
-    handles: Sequence[Sequence[int]], files: Sequence[str], store: str | None, limits: Limits
-) -> tuple[Archive, bool]:
+def _named_by(handles: Sequence[Sequence[int]], models: Models) -> tuple[Archive, bool]:
     """The only model that unique handles name, and whether others could not be read.
 
     Raises:
         UsageError: they name none, or several.
     """
-    from archive.app.sources import models_at, models_in  # noqa: PLC0415 (one file does without)
-
-    models = models_in(files, limits=limits) if store is None else models_at(store, limits=limits)
     models_named = models.named_by(handles)
     printing.tell_unread(models.unread)
     if len(models_named) != 1:

@@ -23,6 +23,7 @@ from archive.formats.record_kinds import (
     STORAGE_ALIGNMENT,
     TRACED_INPUTS,
     VERSION_RECORDS,
+    Group,
     RecordKind,
     version_record,
 )
@@ -86,8 +87,6 @@ BY_KIND = {
     RecordKind.FORMAT: Level.FORMAT,
     RecordKind.EXTRA: Level.EXTRAS,
     RecordKind.INPUTS: Level.EXTRAS,
-    RecordKind.KERNELS: Level.DEBUG,
-    RecordKind.INSTRUCTIONS: Level.DEBUG,
 }
 """The same by kind; other kinds are debug info, or the model."""
 TRACED = (TRACED_INPUTS, "traced_inputs/")
@@ -103,7 +102,9 @@ def level_of(archive: Archive, name: str) -> Level:
         return Level.DEBUG
     if name.startswith(TRACED):
         return Level.EXTRAS
-    return BY_NAME.get(name) or BY_KIND.get(kind) or (Level.DEBUG if kind.is_debug else Level.MODEL)
+    return (
+        BY_NAME.get(name) or BY_KIND.get(kind) or (Level.DEBUG if kind.group is Group.DEBUG else Level.MODEL)
+    )
 
 
 def version_of_operators(archive: Archive) -> bytes | None:

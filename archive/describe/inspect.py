@@ -12,6 +12,7 @@ from archive.base.quick_dataclass import dataclass
 from archive.container.serialization_id import RECORD_NAME, writers
 from archive.describe.head import version_text
 from archive.describe.program_facts import compiled_facts, program_facts
+from archive.describe.sizes.pieces import stored_debug_bytes
 from archive.formats import callstack_map
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import (
@@ -21,7 +22,7 @@ from archive.formats.record_kinds import (
     RecordKind,
 )
 from archive.reader.provenance import provenance
-from archive.reader.recognition import SHOWN, FileKind, kind_in
+from archive.reader.recognition import FileKind, kind_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +69,7 @@ class Inspection:
         file: its name.
         root: the folder that all records are in.
         size: of the whole file, in bytes.
-        debug_bytes: stored bytes of all debug records, without zip overhead; the whole size of a companion.
+        debug_bytes: stored bytes of debug info, as ``sizes`` counts them; the whole size of a companion.
         kind: of the file.
         what: the kind in words.
         advice: what can be done with this file, mostly about debug info that it lacks; "" where there is
@@ -133,8 +134,6 @@ def inspect(archive: Archive) -> Inspection:
         archive.container.check_sizes()
     holds = dict(_holds(archive))
     kind = partial(kind_in, archive.recognised.kind)
-    stored = archive.container.records if archive.has_code else archive.records
-    debug = [record.stored_size for name, record in stored.items() if kind(name).is_debug]
     redacted = b"" if archive.companion is None else archive.companion.redacted_id or b""
     companion = ""
     if archive.companion is not None and not archive.has_code:
@@ -149,10 +148,10 @@ def inspect(archive: Archive) -> Inspection:
         file=archive.file,
         root=archive.root,
         size=archive.size,
-        debug_bytes=archive.size if companion else sum(debug),
+        debug_bytes=stored_debug_bytes(archive),
         kind=archive.recognised.kind,
         what=archive.recognised.what,
-        advice=archive.recognised.told.removesuffix(f"; {SHOWN}"),
+        advice=archive.recognised.told and archive.recognised.reason,
         companion=companion,
         archive_id=_archive_id(archive),
         redacted_id=redacted.hex(),

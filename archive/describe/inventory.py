@@ -34,7 +34,7 @@ from archive.container.directory import has_end
 from archive.container.names import as_bytes
 from archive.describe.head import releases_named, version_text
 from archive.describe.sizes.account import Part
-from archive.describe.sizes.pieces import record_pieces, tensor_pieces
+from archive.describe.sizes.pieces import NESTED_KINDS, record_pieces, tensor_pieces
 from archive.formats.record_kinds import (
     MIGRATED,
     Group,
@@ -72,8 +72,6 @@ if TYPE_CHECKING:
 
 FETCHED = 1 << 25
 """The most bytes of a remote file that are fetched, unless its server knows no ranges."""
-NESTED_KINDS = {FileKind.LEGACY_EXPORTED, FileKind.ETRECORD, FileKind.AOTI}
-"""Files whose tensors lie inside of records, which are read as a whole to find them."""
 VERSION_KEYS = {
     FileKind.SAFETENSORS: {"format": "framework"},
     FileKind.GGUF: {"general.file_type": "file type", "general.quantization_version": "quantization"},
@@ -346,12 +344,10 @@ def _tensors(archive: Archive, pieces: Sequence[Piece]) -> Mapping[str, object]:
     broken = next((piece.record for piece in pieces if piece.part == Part.UNREADABLE), None)
     if broken is not None:
         raise ArchiveError("cannot be read", file=archive.file, record=broken)
-    facts: dict[str, object] = {}
     stored = Counter[Group]()
     for piece in pieces:
         stored[piece.group] += piece.stored
-    if archive.tensor_file is None:  # other files were not searched for debug info
-        facts["debug_bytes"] = stored[Group.DEBUG]
+    facts: dict[str, object] = {"debug_bytes": stored[Group.DEBUG]}
     if not tensors and archive.recognised.kind is FileKind.AOTI:  # only C++ code names them, if it is there
         return facts
     return facts | {

@@ -17,14 +17,15 @@ from archive.describe.program_facts import (
     method_facts,
     program_facts,
 )
+from archive.describe.sizes.pieces import NESTED_KINDS, stored_debug_bytes
 from archive.formats.record_kinds import DATA_FOLDER
 from archive.io.mapped import by_ranges
+from archive.reader.archive import Archive
 from archive.reader.compiled import compiled_models
 from archive.reader.opening import archive_in
 from archive.reader.recognition import (
     PROGRAM_KINDS,
     SAVED_KINDS,
-    SHOWN,
     FileKind,
     kind_in,
     opened_zip,
@@ -77,6 +78,8 @@ class ZipListing:
         advice: what can be done with the file.
         root: the folder that all files are in; "" where there is none.
         size: of the whole file, in bytes.
+        debug_bytes: stored bytes of debug info, as ``sizes`` counts them; null where something in it can't be
+            read, or lies in records that are not fetched.
         records: its files by name, in the zip's order.
         tensors: by their paths from the saved object; empty where there are none.
         programs: the exported programs by name; empty where there are none.
@@ -91,6 +94,7 @@ class ZipListing:
     advice: str
     root: str
     size: int
+    debug_bytes: int | None
     records: Mapping[str, FileFacts]
     tensors: Mapping[str, TensorFacts]
     programs: Mapping[str, ProgramSummary]
@@ -110,7 +114,7 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
         programs: dict[str, ProgramSummary] = {}
         compiled: dict[str, CompiledFacts] = {}
         methods: dict[str, InstructionFacts] = {}
-        unread = ""
+        unread, debug_bytes = "", None
         try:
             if recognised.kind in SAVED_KINDS:
                 tensors = {
@@ -122,15 +126,18 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
                 compiled = compiled_facts(compiled_models(container), read=not container.is_elsewhere)
             if recognised.kind is FileKind.ETRECORD:
                 methods = method_facts(container)
+            if not (container.is_elsewhere and recognised.kind in NESTED_KINDS):
+                debug_bytes = stored_debug_bytes(Archive(container))
         except ArchiveError as error:
             unread = str(error).removeprefix(f"{container.file}: ")
         return ZipListing(
             container.file,
             recognised.kind,
             recognised.what,
-            recognised.advice.removesuffix(f"; {SHOWN}"),
+            recognised.reason,
             container.root,
             container.size,
+            debug_bytes,
             {
                 name: FileFacts(kind_in(recognised.kind, name), one.size, one.stored_size, one.compression)
                 for name, one in container.records.items()

@@ -9,8 +9,9 @@ from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.quick_dataclass import dataclass
 from archive.describe.listing import FileFacts, TensorFacts
+from archive.describe.sizes.pieces import stored_debug_bytes
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import SHOWN, TENSOR_KINDS
+from archive.reader.recognition import TENSOR_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,6 +47,7 @@ class TensorListing:
         what: the kind in words.
         advice: what can be done with the file.
         size: of all its files, in bytes.
+        debug_bytes: stored bytes of debug info, as ``sizes`` counts them: a shard may have some.
         files: the model's files and their sizes in bytes, its own first.
         missing: files that it names, and that are not there.
         metadata: what it says of the model; NaN and infinite numbers are texts.
@@ -59,6 +61,7 @@ class TensorListing:
     what: str
     advice: str
     size: int
+    debug_bytes: int
     files: Mapping[str, int]
     missing: Sequence[str]
     metadata: Mapping[str, Value]
@@ -79,8 +82,9 @@ def listed_tensors(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Tensor
             file=archive.file,
             kind=tensor_file.recognised.kind,
             what=tensor_file.recognised.what,
-            advice=tensor_file.recognised.advice.removesuffix(f"; {SHOWN}"),
+            advice=tensor_file.recognised.reason,
             size=archive.size,
+            debug_bytes=stored_debug_bytes(archive),
             files=tensor_file.files,
             missing=tensor_file.missing,
             metadata=tensor_file.metadata,

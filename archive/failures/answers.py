@@ -28,7 +28,7 @@ class ArchiveAnswers(OneModel):
             self.made(make)
 
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
-        """Nothing: which model failed is known."""
+        """Do nothing: lines name models, and here is only one."""
 
     def names_nothing(self, lines: bytes) -> bool:
         """Whether lines have no hash that stands for a name."""

@@ -269,10 +269,13 @@ RUN_KINDS = {
 }
 """What is run, or what modules are made of. What ``torch.save`` pickled isn't code."""
 
+MAPS_TO_SOURCE = {RecordKind.KERNELS, RecordKind.INSTRUCTIONS}
+"""Debug info of compiled models and ETRecords that isn't carried as a `DebugRecord`: nothing runs it."""
+
 GROUP_BY_KIND = {
     **dict.fromkeys(WEIGHT_KINDS, Group.WEIGHTS),
     **dict.fromkeys(RUN_KINDS, Group.CODE),
-    **dict.fromkeys(DEBUG_KINDS, Group.DEBUG),
+    **dict.fromkeys(DEBUG_KINDS | MAPS_TO_SOURCE, Group.DEBUG),
 }
 """What each kind of records counts as; all others are ``OTHER``."""
 

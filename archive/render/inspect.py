@@ -11,6 +11,7 @@ from archive.container.serialization_id import PLATFORMS
 from archive.describe.listing import ZipListing
 from archive.describe.runtime.blocks import DumpInspection
 from archive.describe.tensor_listing import TensorListing
+from archive.formats.record_kinds import Group
 from archive.reader.recognition import FileKind
 from archive.render.fitted_table import Bold, FittedTable
 from archive.render.texts import first_of, runs
@@ -59,7 +60,7 @@ LONGEST_ALIGNED = 60
 def inspection_text(facts: Inspection) -> Printed:
     """An inspection as text: the archive as a whole, a table of its records, and its handles."""
     share = facts.debug_bytes / facts.size
-    debug = sum(bool(facts.companion) or one.kind.is_debug for one in facts.records.values())
+    debug = sum(bool(facts.companion) or one.kind.group is Group.DEBUG for one in facts.records.values())
     what = facts.companion or f"{facts.what}, version {facts.version or 'not given'}"
     origin = [] if facts.origin is None else _origin(facts.origin, migrated=facts.migrated)
     head = [
@@ -94,7 +95,7 @@ def inspection_text(facts: Inspection) -> Printed:
         tail.append(f"effects of {counted(len(counts), 'method')}: {first_of(counts, 'methods')}")
     records = FittedTable([*_RECORD, ("holds", "text")])
     for name, record in facts.records.items():
-        kind = Bold(record.kind) if record.kind.is_debug else record.kind
+        kind = Bold(record.kind) if record.kind.group is Group.DEBUG else record.kind
         records.add(name, record.size, record.stored_size, kind, record.holds)
     return [*head, *_tables(facts, "programs", "compiled"), records, *tail]
 

@@ -195,7 +195,7 @@ def _readable(facts: Shrinkage) -> list[str]:
         what = f"{facts.mended:,} tags of no source range in the call-stack map"
         lines.append(f"mended: {what}, for which PyTorch's lite interpreter refuses the original")
         where = "as far as its code and tensors go"
-    loads = f"{'apart from that, ' if facts.refused else ''}PyTorch loads it {where}"
+    loads = f"{'except for the refusals above, ' if facts.refused else ''}PyTorch loads it {where}"
     if facts.level == "compact" and "source ranges" not in facts.kinds:
         return [*lines, f"{loads}; neither has model source for errors"]
     if facts.level == "compact" and facts.unread:

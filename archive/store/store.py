@@ -233,7 +233,10 @@ class Store(Closing):
         self._catalogue.write(every=UNWRITTEN)
 
     def gc(self) -> Cleaned:
-        """Remove what killed processes left and what no companion needs; keep kin by one another."""
+        """Remove what killed processes left and what no companion needs.
+
+        Related companions are stored as differences from each other.
+        """
         errors = [diagnostic for diagnostic in self.check() if diagnostic.severity == "error"]
         if errors:
             why = f"`store check` finds errors, so nothing is removed: {errors[0]}"

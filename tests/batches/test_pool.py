@@ -120,3 +120,8 @@ def test_work_goes_to_each_process_once() -> None:
     times = [0]
     assert sorted(results(Pickled(times), range(40), 2)) == [(at, at + 1) for at in range(40)]
     assert 1 <= times[0] <= 2
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_items_need_no_work(workers: int) -> None:
+    assert list(results(answer, [], workers)) == []

@@ -367,7 +367,7 @@ def test_a_log_has_no_password_of_a_url(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["verify", "leaks"])
 def test_sarif_and_json_are_one_too_many(command: str) -> None:
-    assert "use either --sarif or --json, not both" in called(command, NESTED, "--sarif", "--json").stderr
+    assert "--json and --sarif are different forms" in called(command, NESTED, "--sarif", "--json").stderr
 
 
 def test_a_result_of_a_whole_file_has_no_place_in_there() -> None:

@@ -151,10 +151,30 @@ def test_a_build_s_output_folder_is_taken(command: str, tmp_path: Path) -> None:
 
 def test_folders_give_no_kind_that_the_command_refuses() -> None:
     for command, kinds in FOLDER_KINDS.items():
+        if command in {"digest --of debug", "digest --of file"}:  # of more than a model: the test below
+            continue
         assert kinds <= COMMAND_KINDS[command.split()[0]] | {FileKind.SPLIT}, command  # restore copies it
     for verb in VERBS.keys() & FOLDER_KINDS.keys():
         if verb != "convert":  # its two ways are two verbs
             assert VERBS[verb].kinds == FOLDER_KINDS[verb], verb
+
+
+@pytest.mark.parametrize("of", ["model", "debug", "file"])
+def test_digest_takes_from_a_folder_what_it_takes_by_name(of: str, tmp_path: Path) -> None:
+    """But for zips and others that may be anybody's."""
+    folder = tmp_path / "models"
+    shutil.copytree(KINDS, folder)
+    for path in (ORACLES / "plain_stack.ptl", EXPORTED / "shop.pt2", RECORDS / "shop.etrecord"):
+        shutil.copy(path, folder)
+    archive.split(folder / "plain_stack.ptl", folder / "small.ptl", folder / "small.ptdbg")
+    done = run("digest", "--of", of, folder)
+    taken = {line.partition("  ")[2] for line in done.stdout.decode().splitlines()}
+    models = [
+        path for path in folder.iterdir() if path.is_file() and recognise(path).kind not in NO_MODEL_KINDS
+    ]
+    assert taken >= {str(path) for path in models if run("digest", "--of", of, path).returncode == 0}
+    assert (str(folder / "small.ptdbg") in taken) == (of != "model")
+    assert (str(WELL).replace(str(KINDS), str(folder)) in taken) == (of == "file")
 
 
 def test_no_kind_of_model_is_a_false_one() -> None:
@@ -175,3 +195,21 @@ def test_one_that_only_the_new_folder_has_is_an_error_too(folder: Path, tmp_path
     assert done.returncode == 2
     for name in FALSE:
         assert f"{folder / name}: " in done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "join", "symbolicate", "inventory"])
+def test_a_folder_with_only_a_manifest_has_no_files(command: str, tmp_path: Path) -> None:
+    """As `split` of models without debug info leaves its folder of companions."""
+    folder = tmp_path / "companions"
+    folder.mkdir()
+    (folder / "manifest.jsonl").write_text("{}\n")
+    if command in COMMANDS:
+        status, said = asked(command, folder)
+    else:
+        more = {"join": ("-o", tmp_path / "out"), "symbolicate": (1,), "inventory": ("--inventory",)}[command]
+        done = run("inspect" if command == "inventory" else command, folder, *more)
+        status, said = done.returncode, (done.stdout + done.stderr).decode()
+    assert status == 2
+    assert len(said.splitlines()) == 1, said
+    assert f"{folder}: no " in said
+    assert " in it" in said

@@ -74,7 +74,24 @@ def test_one_document_prints_the_facts_of_every_command(
     assert called(*given, "--json").stdout.endswith("counted\n")
 
 
-def test_two_forms_are_refused() -> None:
-    done = called("sizes", MODEL, "--json", "--format", "csv")
-    assert (done.exit_code, "give one of them" in done.stderr) == (2, True)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sizes", "--json", "--format", "csv"),
+        ("sizes", "--json", "--format", "text"),
+        ("verify", "--json", "--sarif"),
+        ("verify", "--format", "json", "--sarif"),
+        ("verify", "--format", "text", "--sarif"),
+    ],
+    ids=" ".join,
+)
+def test_two_forms_are_refused(words: tuple[str, ...]) -> None:
+    command, *options = words
+    done = called(command, MODEL, *options)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "are different forms: give one of them" in done.stderr
+
+
+def test_a_form_may_be_asked_for_twice() -> None:
     assert well("sizes", MODEL, "--format", "text") == well("sizes", MODEL)
+    assert well("sizes", MODEL, "--format", "json", "--json") == well("sizes", MODEL, "--json")

@@ -99,6 +99,34 @@ def test_without_maps_a_folder_is_searched_without_maps(command: str, folder: Pa
     assert contents(folder / "out")
 
 
+READING_COMMANDS = (
+    "symbolicate left.ptl left.ptdbg whole.ptl --log /dev/null",
+    "symbolicate . --log /dev/null",
+    "symbolicate left.ptdbg embedded.ptl 42",
+    "join . -o out -j 1",
+    "inspect . --inventory",
+    "sizes . -j 1",
+    "verify . -j 1",
+    "redact left.ptdbg -o out.ptdbg --for vendor",
+)
+
+
+@pytest.mark.parametrize("command", READING_COMMANDS)
+def test_without_maps_no_file_of_several_is_mapped(command: str, folder: Path) -> None:
+    (folder / "cut.ptl").write_bytes(NESTED.read_bytes()[:-100])
+    (folder / "page.pt").write_bytes(b"<html>404</html>")
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "a.safetensors"}}')
+    inputs = {path.stat().st_ino for path in folder.iterdir()}
+    real = mapped._map
+
+    def no_input(file: BinaryIO) -> object:
+        assert os.fstat(file.fileno()).st_ino not in inputs
+        return real(file)
+
+    with mock.patch.object(mapped, "_map", no_input):
+        run(*command.split(), "--no-map")
+
+
 CUT = """
 import os, sys
 import archive

@@ -13,9 +13,10 @@ import archive
 from archive import ArchiveError
 from archive.check.verify import verify
 from archive.container.write import new_member
-from archive.reader.recognition import READ_KINDS, recognise
+from archive.reader.recognition import READ_KINDS, FileKind, recognise
+from archive.reader.recognition.kinds import ADVICE
 from tests.support.commands import called, files, told, well
-from tests.support.corpus import KINDS, NAMED, OTHERS, RELEASES, SHOWN, ZIPS
+from tests.support.corpus import KINDS, NAMED, OTHERS, RELEASES, ZIPS
 from tests.support.documents import file_of
 from tests.support.halves import halves, rezipped
 from tests.support.tampering import STACK, packed
@@ -95,8 +96,8 @@ def test_a_companion_that_is_taken_for_an_archive_is_named_too(name: str, tmp_pa
     out = tmp_path / "out"
     half = halve(STACK, out)
     arguments = {**commands(half, out), "symbolicate": ["symbolicate", half, 42, "-c", half]}[name]
-    problem = "a companion, the debug info of an archive: `inspect` and `symbolicate` read it, `join` puts it"
-    assert str(called(*arguments).exception) == f"{half}: {problem} back into its archive"
+    problem = f"a companion, the debug info of an archive: {ADVICE[FileKind.COMPANION]}"
+    assert str(called(*arguments).exception) == f"{half}: {problem}"
     assert not out.exists()
 
 
@@ -175,7 +176,7 @@ def test_inspect_shows_the_tensors_of_a_state_dict() -> None:
     shown = well("inspect", KINDS / "state_dict.pt").splitlines()
     what, _, advice = NAMED["state_dict.pt"][1].partition(": ")
     assert shown[0] == f"{KINDS / 'state_dict.pt'}: 2,236 bytes, {what}"
-    assert shown[1] == advice.removesuffix(SHOWN)
+    assert shown[1] == advice.partition("; ")[0]
     assert "fc.weight   float32   3 x 2      24   1" in [line.strip() for line in shown]
 
 

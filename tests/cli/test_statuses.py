@@ -159,6 +159,15 @@ def test_a_command_ends_as_the_policy_says(
     assert EXAMPLES[cause](tmp_path) == cause.status
 
 
+@pytest.mark.parametrize("name", ["inspect", "sizes", "digest", "leaks", "symbolicate", "verify"])
+def test_what_verify_reports_is_a_failure_of_other_commands(name: str, tmp_path: Path) -> None:
+    more = [9] if name == "symbolicate" else []
+    expected = (Cause.INCONSISTENT if name == "verify" else Cause.UNDONE).status
+    assert run(name, cut(tmp_path) / "cut.ptl", *more).returncode == expected
+    assert run(name, MODEL, *more, "--limit", "memory=1K").returncode == expected
+    assert run(name, tmp_path / "gone.ptl", *more).returncode == Cause.UNDONE.status
+
+
 def test_no_other_module_decides() -> None:
     deciding = re.compile(r"ExitStatus\.(?!WELL)[A-Z]|(?:sys\.exit|return)\(? ?[12]\)?$", re.MULTILINE)
     modules = [path for path in (ROOT / "archive" / "cli").rglob("*.py") if path.name != "status.py"]

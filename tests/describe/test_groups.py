@@ -14,11 +14,14 @@ from archive.base.errors import ArchiveError
 from archive.describe.inventory import inventoried
 from archive.describe.sizes.account import GROUP_BY_KIND, STRUCTURE
 from archive.formats.record_kinds import DEBUG_KINDS, Group, MetadataKind, RecordKind, SpareKind
+from archive.page.head import head
+from archive.page.shown import Shown
 from archive.page.sizes import SizeTree
 from archive.reader.recognition import OPENED_KINDS, FileKind, kind_in, listed_kind
 from archive.render.html import of_archive
-from tests.support.commands import told
+from tests.support.commands import called, told
 from tests.support.corpus import FIXTURES
+from tests.support.documents import files_of
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ COUNTED = {"weight_bytes": Group.WEIGHTS, "code_bytes": Group.CODE, "debug_bytes
 
 
 @pytest.mark.parametrize("path", OF_EACH_KIND, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_sums_of_groups_are_the_same_in_inventory_sizes_and_page(path: Path) -> None:
+def test_sums_of_groups_are_the_same_in_inspect_inventory_sizes_and_page(path: Path) -> None:
     try:
         account = archive.sizes(path)
     except ArchiveError:
@@ -47,6 +50,12 @@ def test_sums_of_groups_are_the_same_in_inventory_sizes_and_page(path: Path) -> 
     for piece in account.pieces:
         sums[account.group_of(piece)] += piece.stored
     row = inventoried(path)
+    assert row.debug_bytes is not None
+    assert told("inspect", path)["debug_bytes"] == row.debug_bytes
+    (inventory_row,) = files_of(called("inspect", path, "--inventory", "--json").stdout)
+    assert inventory_row["debug_bytes"] == row.debug_bytes
+    with archive.open(path) as opened:
+        assert head(opened, account, "m", Shown.FULL)["debug_bytes"] == row.debug_bytes
     known = {name: getattr(row, name) for name in COUNTED if getattr(row, name) is not None}
     assert known == {name: sums[COUNTED[name]] for name in known}
     assert account.debug_bytes == sums[Group.DEBUG]
@@ -88,8 +97,6 @@ def test_each_kind_of_bytes_counts_as_something() -> None:
         RecordKind.OBJECT,
         RecordKind.WEIGHTS,
         RecordKind.INPUTS,
-        RecordKind.KERNELS,
-        RecordKind.INSTRUCTIONS,
         RecordKind.EXTRA,
         RecordKind.FORMAT,
         RecordKind.HEADER,
@@ -98,5 +105,5 @@ def test_each_kind_of_bytes_counts_as_something() -> None:
         RecordKind.OTHER,
     }
     debug = {kind for kind, group in GROUP_BY_KIND.items() if group is Group.DEBUG}
-    assert debug == DEBUG_KINDS | {*MetadataKind, *SpareKind}
+    assert debug == DEBUG_KINDS | {RecordKind.KERNELS, RecordKind.INSTRUCTIONS, *MetadataKind, *SpareKind}
     assert {kind for kind, group in GROUP_BY_KIND.items() if group is Group.CONTAINER} == {*STRUCTURE}

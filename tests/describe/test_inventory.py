@@ -24,7 +24,7 @@ from archive.describe.sizes import WeightSize
 from archive.describe.totals import Inventory, largest
 from archive.formats.tensor_files.safetensors import build_header
 from archive.reader.provenance import provenance
-from archive.reader.recognition import ARCHIVE_KINDS, OPENED_KINDS, TENSOR_KINDS
+from archive.reader.recognition import ARCHIVE_KINDS, OPENED_KINDS
 from tests.support.corpus import FIXTURES, KINDS, ORACLES, RELEASES
 from tests.support.object_store import s3
 from tests.support.range_server import served
@@ -81,7 +81,7 @@ def test_a_row_says_what_the_other_readers_say(path: Path) -> None:
         assert row.elements == sum(size.elements for size in weights)
         with archive.open(path) as opened:
             assert row.tensors == len(opened.tensors)
-    assert row.debug_bytes == (None if row.kind in TENSOR_KINDS else account.debug_bytes)
+    assert row.debug_bytes == account.debug_bytes
     if row.kind in ARCHIVE_KINDS:
         with archive.open(path) as opened:
             origin = "" if opened.companion else str(provenance(opened))

@@ -233,7 +233,7 @@ def test_one_that_is_left_is_told(tmp_path: Path) -> None:
     make, message, _ = BROKEN["another method"]
     (tmp_path / "in.ptl").write_bytes(make())
     told = f'PyTorch 2.13\'s lite interpreter refuses it: "{message}"\n'
-    assert f"{told}apart from that, PyTorch loads it where" in well(
+    assert f"{told}except for the refusals above, PyTorch loads it where" in well(
         "shrink", tmp_path / "in.ptl", "-o", tmp_path / "small.ptl"
     )
     migrated = well("migrate", tmp_path / "in.ptl", "-o", tmp_path / "new.ptl", "--to", "2.0")

@@ -80,4 +80,3 @@ ZIPS = [
     *("exported.pt2", "compiled.pt2", "etrecord.bin", "repository.zip", "loose.zip"),
     "package_python.pt",
 ]
-SHOWN = "; `inspect` and `sizes` show what is in it"

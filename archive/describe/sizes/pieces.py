@@ -20,13 +20,15 @@ from archive.describe.sizes.account import Part, Piece
 from archive.describe.sizes.cells import Cell, debug_contents
 from archive.formats.record_kinds import (
     DATA,
+    Group,
     RecordKind,
     code_of,
     holds_ranges,
     is_code,
     module_of,
 )
-from archive.reader.recognition import kind_in, recognise_zip
+from archive.reader.archive import Archive
+from archive.reader.recognition import FileKind, kind_in, recognise_zip
 from archive.reader.records import INSIDE
 
 if TYPE_CHECKING:
@@ -37,9 +39,10 @@ if TYPE_CHECKING:
     from archive.describe.sizes.cells import RecordCells
     from archive.describe.sizes.weights import Stretch
     from archive.io.ranged import Bytes
-    from archive.reader.archive import Archive
     from archive.reader.companion import Companion
 
+NESTED_KINDS = {FileKind.LEGACY_EXPORTED, FileKind.ETRECORD, FileKind.AOTI}
+"""Files whose tensors lie inside of records, which are read as a whole to find them."""
 
 # --- structure
 
@@ -104,10 +107,21 @@ def pieces(archive: Archive, *, inside: bool, weights: bool) -> Iterator[Piece]:
     yield from _of_records(archive, contents, modules)
 
 
-def record_pieces(archive: Archive) -> Iterator[Piece]:
-    """Those of the records only, with names of tensors: no local header of a tensor is read."""
+def record_pieces(archive: Archive, *, weights: bool = True) -> Iterator[Piece]:
+    """Those of the records only: no local header of a tensor is read."""
     archive.container.check_sizes()
-    yield from _of_records(archive, *_contents(archive, inside=False, weights=True))
+    yield from _of_records(archive, *_contents(archive, inside=False, weights=weights))
+
+
+def stored_debug_bytes(opened: Archive) -> int:
+    """What :attr:`~archive.describe.sizes.account.Account.debug_bytes` is; no local header is read."""
+    if not opened.has_code:
+        return opened.size
+    if opened.tensor_file is not None:
+        some = tensor_pieces(opened)
+    else:  # an embedded companion is a record like any other
+        some = record_pieces(Archive(opened.container), weights=False)
+    return sum(piece.stored for piece in some if piece.group is Group.DEBUG)
 
 
 def _of_records(archive: Archive, contents: RecordCells, modules: Mapping[str, str]) -> Iterator[Piece]:

@@ -140,7 +140,7 @@ class FleetAnswers:
         if survey.problem:
             return _unexplained(failure, what, survey.problem, survey.candidates)
         left = _united(survey.candidates)
-        # Whose code is the log's before those of which there is no code to compare.
+        # Prefer models whose code matches the log to models that have no code to compare.
         left = [candidate for candidate in left if not candidate.answer.is_unproven] or left
         self._choices.keep(key, [candidate.model for candidate in left], 1 + len(models))
         why = self._why_damaged(models, failure, left) or ("" if naming else _why_unproven(left))
@@ -153,12 +153,17 @@ class FleetAnswers:
         return self._kept(key, failure, answer, naming) if left and None not in texts else answer
 
     def _why_damaged(self, models: Sequence[Model], failure: Failure, left: Sequence[Candidate]) -> str:
-        """The model that may have failed so and can't be read; "" where facts rule out each such model."""
-        for model in models:
-            if model.file in self.models.unread and (not model.has_facts or failure.may_be_of(model.facts)):
-                why = "and its companion is damaged" if model.has_facts else "which cannot be read"
-                return f"may be of {one_line(model.file)}, {why}" if left or model.has_facts else ""
-        return ""
+        """The model that may have failed so and can't be read; "" where facts rule out each such model.
+
+        The one whose name is first, so that the order of models doesn't count. If none is left that can be
+        read, one without facts, which may be of anything, is no reason: there is a better one.
+        """
+        unread = [model for model in models if model.file in self.models.unread]
+        damaged = [model for model in unread if model.has_facts and failure.may_be_of(model.facts)]
+        if damaged:
+            return f"may be of {_first_name(damaged)}, and its companion is damaged"
+        unknown = [model for model in unread if not model.has_facts]
+        return f"may be of {_first_name(unknown)}, which cannot be read" if left and unknown else ""
 
     def _survey(self, possible: Sequence[Model], failure: Failure) -> Survey:
         """Ask the models that may have failed so, up to the steps that may be taken."""
@@ -336,6 +341,10 @@ def _with_remedy(answer: Answer) -> Answer:
     """One model's answer, with its notes worded for several models."""
     notes = tuple((line, note.replace(REMEDY, ": give it, too")) for line, note in answer.notes)
     return replace(answer, notes=notes)
+
+
+def _first_name(models: Sequence[Model]) -> str:
+    return one_line(min(model.file for model in models))
 
 
 def _may_be(left: Sequence[Candidate]) -> str:

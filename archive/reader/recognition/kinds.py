@@ -135,10 +135,18 @@ COMMAND_KINDS = {
     "convert": {FileKind.EXPORTED, FileKind.COMPANION},
 }
 """The commands that take files of models, and the kinds of files that each works on."""
+NO_MODEL_KINDS = {
+    *(FileKind.ZIP, FileKind.TAR, FileKind.SEVEN_ZIP),
+    *(FileKind.GZIP, FileKind.XZ, FileKind.BZIP2, FileKind.ZSTD),
+    *(FileKind.HTML, FileKind.JSON, FileKind.EMPTY, FileKind.UNKNOWN),
+}
+"""Kinds of files that aren't models, whatever they are called."""
 FOLDER_KINDS = {
     **{command: kinds - {FileKind.ZIP} for command, kinds in COMMAND_KINDS.items()},
     "digest": ZIP_KINDS,
     "digest --of weights": OPENED_KINDS,
+    "digest --of debug": ZIP_KINDS | {FileKind.COMPANION},
+    "digest --of file": {*FileKind} - NO_MODEL_KINDS - {FileKind.LINK, FileKind.EMPTY_FOLDER},
     "redact": REDACTED_KINDS,
     "restore": SHRUNK_KINDS,
 }
@@ -152,12 +160,6 @@ MODEL_ENDINGS = (*CODE_ENDINGS, ".ckpt", ".pte", ".etdp", ".safetensors", ".gguf
 """Endings of names that claim that a file is a model, or belongs to one."""
 HUB_NAME = re.compile(r"(?:\A|[/_])(?:pytorch|adapter)_model(?:[.-][^/]{0,255})?\.bin\Z", re.IGNORECASE)
 """What Hugging Face's libraries call files of weights by ``torch.save``; others may be anything."""
-NO_MODEL_KINDS = {
-    *(FileKind.ZIP, FileKind.TAR, FileKind.SEVEN_ZIP),
-    *(FileKind.GZIP, FileKind.XZ, FileKind.BZIP2, FileKind.ZSTD),
-    *(FileKind.HTML, FileKind.JSON, FileKind.EMPTY, FileKind.UNKNOWN),
-}
-"""Kinds of files that aren't models, whatever they are called."""
 STAND_IN_KINDS = {FileKind.LFS, FileKind.CUT_SAFETENSORS}
 """Kinds of files that stand for models, or were models, whatever they are called."""
 
@@ -192,7 +194,6 @@ DAMAGED_KINDS = {FileKind.CUT, FileKind.CUT_SAFETENSORS, FileKind.EMPTY}
 """Files that are broken, whatever they should have been."""
 
 SHOWN = "`inspect` and `sizes` show what is in it"
-NO_CODE_ADVICE = f"it holds no TorchScript code, so there is no debug info to work on; {SHOWN}"
 SAVE_WITH_DEBUG_INFO = "_save_for_lite_interpreter(..., _save_mobile_debug_info=True)"
 """How PyTorch saves a lite archive with debug handles and call stacks."""
 
@@ -216,36 +217,40 @@ def _in_newer() -> str:
     return _listed([command for command, kinds in COMMAND_KINDS.items() if new in kinds and old not in kinds])
 
 
+def _no_code(kind: FileKind) -> str:
+    return f"it holds no TorchScript code, so there is no debug info to work on; {_commands_on(kind)} it"
+
+
 ADVICE = {
     FileKind.TORCHSCRIPT: f"{_commands_on(FileKind.TORCHSCRIPT)} it",
     FileKind.LITE: f"{_commands_on(FileKind.LITE)} it",
     FileKind.SPLIT: "`join` puts the debug info back, `symbolicate -c COMPANION` reads both",
-    FileKind.COMPANION: "`inspect` and `symbolicate` read it, `join` puts it back into its archive",
+    FileKind.COMPANION: f"{_commands_on(FileKind.COMPANION)} it; `join` puts it back into its archive",
     FileKind.PACKAGE: f"{_commands_on(FileKind.PACKAGE)} its TorchScript modules",
-    FileKind.PYTHON_PACKAGE: NO_CODE_ADVICE,
-    FileKind.STATE_DICT: NO_CODE_ADVICE,
-    FileKind.CHECKPOINT: NO_CODE_ADVICE,
-    FileKind.MODULE: f"its code is in Python, not in the file; {SHOWN}",
-    FileKind.SAVED: NO_CODE_ADVICE,
+    FileKind.PYTHON_PACKAGE: _no_code(FileKind.PYTHON_PACKAGE),
+    FileKind.STATE_DICT: _no_code(FileKind.STATE_DICT),
+    FileKind.CHECKPOINT: _no_code(FileKind.CHECKPOINT),
+    FileKind.MODULE: f"its code is in Python, not in the file; {_commands_on(FileKind.MODULE)} it",
+    FileKind.SAVED: _no_code(FileKind.SAVED),
     FileKind.EXPORTED: f"{_commands_on(FileKind.EXPORTED)} it",
     FileKind.LEGACY_EXPORTED: f"{_commands_on(FileKind.LEGACY_EXPORTED)} it; "
     f"{_in_newer()} do once PyTorch 2.8 or later exports the model again",
     FileKind.AOTI: f"{_commands_on(FileKind.AOTI)} it",
     FileKind.ETRECORD: f"{_commands_on(FileKind.ETRECORD)} it; so does ExecuTorch's Inspector",
     FileKind.ETDUMP: f"{_commands_on(FileKind.ETDUMP)} it; so does ExecuTorch's Inspector",
-    FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",
+    FileKind.ZIP: f"its files are not those of a PyTorch archive; {_commands_on(FileKind.ZIP)} it",
     FileKind.CUT: "copy or download the whole file again",
     FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",
     FileKind.EXECUTORCH: "ExecuTorch runs it; the ETRecord that was made with it, which this tool reads, "
     "leads to the model's source",
-    FileKind.LEGACY: NO_CODE_ADVICE,
+    FileKind.LEGACY: _no_code(FileKind.LEGACY),
     FileKind.LEGACY_TAR: "torch.load(..., weights_only=False) reads it, if you trust it; torch.save makes "
     "a zip",
-    FileKind.ONNX: NO_CODE_ADVICE,
-    FileKind.SAFETENSORS: NO_CODE_ADVICE,
+    FileKind.ONNX: _no_code(FileKind.ONNX),
+    FileKind.SAFETENSORS: _no_code(FileKind.SAFETENSORS),
     FileKind.CUT_SAFETENSORS: "copy or download the whole file again",
-    FileKind.GGUF: NO_CODE_ADVICE,
-    FileKind.SHARDED: NO_CODE_ADVICE,
+    FileKind.GGUF: _no_code(FileKind.GGUF),
+    FileKind.SHARDED: _no_code(FileKind.SHARDED),
     FileKind.LFS: "`git lfs pull` puts the file itself in its place",
     FileKind.HTML: "a download has gone wrong: look at the page, and download the file itself",
     FileKind.JSON: "if it was meant to be a model, look at what the server says in it",
@@ -281,6 +286,11 @@ class Recognised:
     def advice(self) -> str:
         """A sentence about what to do with such a file."""
         return self.told or ADVICE[self.kind]
+
+    @property
+    def reason(self) -> str:
+        """The advice without the commands that work on the file, for one of them."""
+        return self.advice.removesuffix(f"; {_commands_on(self.kind)} it").removesuffix(f"; {SHOWN}")
 
     @property
     def is_archive(self) -> bool:

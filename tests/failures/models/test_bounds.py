@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from archive.app.explaining import explainer_of
 from archive.app.sources import models_in
 from archive.base.errors import several
 from archive.failures.models.candidates import STEPS_ASKED
+from archive.failures.models.models import Models
 from archive.store.store import Store
 from tests.failures.models.test_three_models import FAILURES, FLEET, companions, of_one, open_models
 from tests.support.reports import case
@@ -152,3 +154,29 @@ def test_a_damaged_companion_of_a_store_takes_no_answers_of_others(damage: str, 
     with_code = explainer_of(models_in([tmp_path / "store", of_code.path]))
     of_one(with_code, next(one.unique for one in FAILURES if one.model == "Ranker"))
     assert of_one(with_code, of_code.stripped.decode()) == of_code.full.decode()
+
+
+@pytest.mark.parametrize("whole", [["Detector"], []], ids=["some left", "none left"])
+def test_why_a_failure_stays_unexplained_does_not_depend_on_the_order_of_models(
+    whole: list[str], tmp_path: Path
+) -> None:
+    """Of models that can't be read, some have facts, of which some rule a failure out, and some have none."""
+    for name in ("Ranker", "Encoder"):
+        with Store.open(tmp_path / name, create=True) as store:
+            store.add(FLEET / f"{name}.ptdbg")
+            (entry,) = store.entries()
+            store.folder.kept_path(entry.archive_id).write_bytes(b"damaged")
+    for name in ("cut.pt", "torn.pt"):
+        (tmp_path / name).write_bytes(b"PK\x03\x04 cut")
+    for name in whole:
+        (tmp_path / f"{name}.ptdbg").write_bytes((FLEET / f"{name}.ptdbg").read_bytes())
+    answers = set()
+    known = models_in([tmp_path / "Ranker", tmp_path / "Encoder", tmp_path])
+    for order in permutations(known.all):
+        models = Models(order)
+        models.unread |= known.unread
+        explainer = explainer_of(models)
+        texts = [of_one(explainer, one.plain) for one in FAILURES[::20]]
+        answers.add((*texts, *explainer.notes))
+    (answer,) = answers
+    assert any("companion is damaged" in line for line in answer)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, BinaryIO
 from unittest import mock
 
+import fsspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +19,7 @@ import archive
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.formats.tensor_files.safetensors import header_of
 from tests.support.commands import run
-from tests.support.corpus import KINDS
+from tests.support.corpus import FIXTURES, KINDS
 from tests.support.sampling import examples
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ METADATA = {
     "trained": "from /home/ann/run1/data.csv by /home/ann/train.py",
     "url": "https://git.example.com/lab",
 }
+
+
+CHECKPOINT = KINDS / "state_dict.pt"
 
 
 @pytest.fixture
@@ -163,6 +168,55 @@ def test_a_replacement_that_is_none_is_refused(file: Path, pair: str) -> None:
 def test_nothing_to_redact_is_refused(file: Path) -> None:
     with pytest.raises(ArchiveError, match="nothing to redact"):
         archive.redact_metadata(file, file.with_name("out"), paths="keep")
+
+
+@pytest.mark.parametrize("words", [("--replace", "Example=X"), ("--for", "publish")], ids=" ".join)
+@pytest.mark.parametrize("place", ["a URL", "a folder", "a glob", "files"])
+def test_files_are_redacted_by_their_kind_wherever_they_lie(
+    file: Path, place: str, words: tuple[str, ...]
+) -> None:
+    """Others in a folder that no redaction takes are skipped."""
+    (file.with_name("in")).mkdir()
+    (file.with_name("in") / "notes.txt").write_text("words")
+    shutil.copy(file, file.with_name("in") / "model.safetensors")
+    shutil.copy(file, file.with_name("in") / "other.safetensors")
+    fsspec.filesystem("memory").pipe("redacted/model.safetensors", file.read_bytes())
+    inputs = {
+        "a URL": ["memory://redacted/model.safetensors"],
+        "a folder": [file.with_name("in")],
+        "a glob": [file.with_name("in") / "*.safetensors"],
+        "files": sorted(file.with_name("in").glob("*.safetensors")),
+    }[place]
+    out = file.with_name("out")
+    done = run("redact", *inputs, "-o", out, *words, "-j", "1")
+    assert done.returncode == 0, done.stderr
+    made = sorted(out.iterdir()) if out.is_dir() else [out]
+    assert len(made) == (1 if place == "a URL" else 2)
+    assert not any(b"Ann Example" in path.read_bytes() for path in made)
+
+
+@pytest.mark.parametrize("place", ["a folder", "files"])
+def test_files_that_are_redacted_in_different_ways_are_refused(file: Path, place: str) -> None:
+    folder = file.with_name("in")
+    folder.mkdir()
+    both = [shutil.copy(one, folder) for one in (file, CHECKPOINT)]
+    inputs = [folder] if place == "a folder" else both
+    done = run("redact", *inputs, "-o", file.with_name("out"), "--replace", "Example=X")
+    assert done.returncode == 2
+    for name in (file.name, CHECKPOINT.name):
+        assert str(folder / name).encode() in done.stderr
+    assert b"are redacted in different ways" in done.stderr
+    assert not file.with_name("out").exists()
+
+
+def test_a_folder_of_checkpoints_is_redacted_by_values(file: Path) -> None:
+    folder, out = file.with_name("in"), file.with_name("out")
+    folder.mkdir()
+    for name in ("a.pt", "b.pt"):
+        shutil.copy(FIXTURES / "canaries" / "checkpoint.pt", folder / name)
+    done = run("redact", folder, "-o", out, "--replace", "nobody=X", "-j", "1")
+    assert b"--replace is for" not in done.stderr
+    assert {path.name for path in out.iterdir()} == {"a.pt", "b.pt"}
 
 
 def test_the_command(file: Path) -> None:
