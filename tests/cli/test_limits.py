@@ -6,7 +6,7 @@ import ast
 import zlib
 from dataclasses import fields
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
 import click
 import pytest
@@ -79,7 +79,7 @@ def test_an_error_advises_a_bound_that_there_is() -> None:
 @pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
 def test_every_bound_has_its_name(name: str) -> None:
     assert run("inspect", MODEL, "--limit", f"{name}=4G").returncode in (0, 2)
-    error = LimitError(name, 1, 2)
+    error = LimitError(cast("Resource", name), 1, 2)
     assert f"--limit {name}=" in str(error)
     assert error.__notes__ == [f"In Python: limits=Limits({name}=…)"]
 

@@ -154,7 +154,7 @@ def test_storages_count_that_tensors_share_when_they_are_loaded() -> None:
         first = torch.ones(2)
         second = first[:1] if shared else first[:1].clone()
 
-        class Model(torch.nn.Module):
+        class Model(torch.nn.Module):  # type: ignore[name-defined]
             def forward(self, x: object) -> object:
                 return x + first.mul_(2) + second
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import archive
 from archive.base.patterns import LazyPattern
@@ -61,7 +61,8 @@ def patterns() -> dict[str, UsedPattern]:
             if isinstance(value, PATTERN):
                 if whole in uses.defined:
                     found[whole] = UsedPattern(
-                        value, frozenset(uses.methods[whole] or PASSED.get(whole, METHODS))
+                        cast("re.Pattern[Any]", value),
+                        frozenset(uses.methods[whole] or PASSED.get(whole, METHODS)),
                     )
             elif whole in uses.defined:
                 for at, one in enumerate(_patterns_in(value)):
@@ -102,7 +103,7 @@ def _uses() -> _Uses:
     return uses
 
 
-def _patterns_in(value: object) -> Iterator[re.Pattern[Any]]:
+def _patterns_in(value: Any) -> Iterator[Any]:  # noqa: ANN401 (whatever stands at the top of a module)
     if isinstance(value, PATTERN):
         yield value
     elif isinstance(value, dict):

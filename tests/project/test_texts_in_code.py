@@ -19,8 +19,8 @@ def left_over(text: str) -> list[int]:
     """The lines of strings that document nothing, and of comments in which two others were joined."""
     found = []
     for node in ast.walk(ast.parse(text)):
-        body = getattr(node, "body", None)
-        for at, one in enumerate(body if isinstance(body, list) else ()):
+        body = getattr(node, "body", [])
+        for at, one in enumerate(body if isinstance(body, list) else []):
             if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)):
                 continue
             before = body[at - 1] if at else None

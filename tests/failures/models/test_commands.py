@@ -221,7 +221,12 @@ def test_a_failure_that_may_be_complete_is_not_held_back_for_the_next_line(sourc
 @pytest.mark.parametrize("words", [["42"], ["--log", os.devnull]], ids=["handles", "log"])
 @pytest.mark.parametrize("models", ["a folder", "two files", "a store"])
 def test_a_companion_for_several_models_is_refused(models: str, words: list[str], tmp_path: Path) -> None:
-    files = {"a folder": [FLEET], "two files": FILES[:2], "a store": ["--store", FLEET]}[models]
+    given: dict[str, list[object]] = {
+        "a folder": [FLEET],
+        "two files": [*FILES[:2]],
+        "a store": ["--store", FLEET],
+    }
+    files = given[models]
     done = run("symbolicate", *files, *words, "-c", tmp_path / "gone.ptdbg")
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"-c is for one FILE" in done.stderr

@@ -181,12 +181,13 @@ def test_files_are_redacted_by_their_kind_wherever_they_lie(
     shutil.copy(file, file.with_name("in") / "model.safetensors")
     shutil.copy(file, file.with_name("in") / "other.safetensors")
     fsspec.filesystem("memory").pipe("redacted/model.safetensors", file.read_bytes())
-    inputs = {
+    given: dict[str, list[object]] = {
         "a URL": ["memory://redacted/model.safetensors"],
         "a folder": [file.with_name("in")],
         "a glob": [file.with_name("in") / "*.safetensors"],
-        "files": sorted(file.with_name("in").glob("*.safetensors")),
-    }[place]
+        "files": [*sorted(file.with_name("in").glob("*.safetensors"))],
+    }
+    inputs = given[place]
     out = file.with_name("out")
     done = run("redact", *inputs, "-o", out, *words, "-j", "1")
     assert done.returncode == 0, done.stderr
