@@ -37,10 +37,12 @@ ESCAPED = 6
 MUCH = 1 << 62
 
 
+@memory.kept
 class Metadata:
     """The nodes of all programs, and their metadata."""
 
     def __init__(self, columns: Columns, strings: StringTable) -> None:
+        self.allowance = memory.current()
         self._columns = columns
         self._strings = strings
         self._lists: dict[str, list[int]] = {}

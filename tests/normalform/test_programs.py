@@ -136,7 +136,7 @@ def test_texts_that_share_rows_cost_what_they_take() -> None:
     }
     columns["origin.inner"] = columns["origin.next"] = np.arange(rows) - 1
     columns["site.origin"] = np.array([rows - 1])
-    with pytest.raises(LimitError, match="metadata"):
+    with pytest.raises(LimitError, match="metadata"), memory.charged(Limits().allowance(1000)):
         Metadata(columns, pool.table()).of(0)
 
 
