@@ -76,7 +76,7 @@ def test_it_prints_each_step_and_leaves_nothing(tmp_path: Path) -> None:
     assert done.stderr == ""
     titles = re.findall(r"^(\d+)\. .+\n─+$", done.stdout, re.MULTILINE)
     assert titles == ["1", "2", "3", "4", "5"]
-    assert "device.ptl     5,496    44.1%   model and debug handles\n" in done.stdout
+    assert "device.ptl     5,497    44.1%   model and debug handles\n" in done.stdout
     assert "return F.linear(input, self.weight, self.bias)\n               ~~~~~~~~ <--- HERE" in done.stdout
     assert "joined.ptl is the original file, byte for byte" in done.stdout
     assert "All of it compared and true" in done.stdout

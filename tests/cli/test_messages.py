@@ -40,8 +40,8 @@ def messages(path: Path) -> list[tuple[str, str]]:
                 left_out.add(node.value)
             case ast.keyword(arg="in_python", value=value):
                 left_out |= set(ast.walk(value))
-            case ast.Assign(targets=[ast.Name(id="IN_PYTHON" | "REPLACES")], value=value):
-                left_out.add(value)
+            case ast.Assign(targets=[ast.Name(id="IN_PYTHON" | "REPLACES" | "_json_")], value=value):
+                left_out |= set(ast.walk(value))
     return [
         (f"{path.relative_to(PACKAGE)}:{node.lineno}", node.value)
         for node in ast.walk(tree)
