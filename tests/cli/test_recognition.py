@@ -15,7 +15,7 @@ from archive.check.verify import verify
 from archive.container.write import new_member
 from archive.reader.recognition import READ_KINDS, FileKind, recognise
 from archive.reader.recognition.kinds import ADVICE
-from tests.support.commands import called, files, told, well
+from tests.support.commands import called, files, run, told, well
 from tests.support.corpus import KINDS, NAMED, OTHERS, RELEASES, ZIPS
 from tests.support.documents import file_of
 from tests.support.halves import halves, rezipped
@@ -275,8 +275,8 @@ def test_a_listing_names_the_limit_that_tensors_need(tmp_path: Path) -> None:
     file = tmp_path / "deep"
     nested = packed([new_member("data.pkl", b"\x80\x02" + b"]" * 5000 + b".")])
     file.write_bytes(rezipped(nested, zipfile.ZIP_DEFLATED))
-    done = called("inspect", file, "--limit", "memory=1000000")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "data.pkl, byte 3" in done.stderr
-    assert "--limit memory=2M" in done.stderr
+    done = run("inspect", file, "--limit", "memory=1000000")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"data.pkl, byte 3" in done.stderr
+    assert b"--limit memory=2M" in done.stderr
     assert "not known" not in well("inspect", file)
