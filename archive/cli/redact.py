@@ -301,6 +301,8 @@ def _deciding(maker: FileMaker, *, replaces: bool) -> tuple[str, FileKind | None
         UsageError: files are redacted in different ways.
     """
     kinds = _kinds(maker)
+    if maker.companion is None and not kinds and all(map(names_several, maker.inputs)):
+        raise ArchiveError("no file in it that is redacted", file=", ".join(map(name_of, maker.inputs)))
     deciding: dict[VerbTexts, str] = {}
     for file, kind in kinds.items():
         verb = CHECKPOINT if replaces and kind in SAVED_KINDS else VERB_BY_KIND.get(kind)

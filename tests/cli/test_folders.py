@@ -213,3 +213,15 @@ def test_a_folder_with_only_a_manifest_has_no_files(command: str, tmp_path: Path
     assert len(said.splitlines()) == 1, said
     assert f"{folder}: no " in said
     assert " in it" in said
+
+
+@pytest.mark.parametrize("name", ["", "notes.txt"], ids=["empty", "a text"])
+def test_redact_names_no_kind_where_a_folder_has_nothing_for_it(name: str, tmp_path: Path) -> None:
+    """Without -c archives, companions, safetensors or checkpoints may be meant."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    if name:
+        (folder / name).write_text("words")
+    done = run("redact", folder, "-o", tmp_path / "out", "--for", "publish")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode() == f"debug-archive: {folder}: no file in it that is redacted\n"
