@@ -10,7 +10,6 @@ import os
 import re
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,7 +31,7 @@ from archive.reader.line_digests import packed_digests
 from archive.reader.recognition import SHRUNK_KINDS, kind_in
 from archive.store.files import MOST_SHARED
 from archive.store.kept import MOST_TIME, CompanionParts, Given, KeptNotes, build_kept, difference
-from archive.store.plain import recipe_of
+from archive.store.plain import PlainForm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from archive.reader.facts import Facts
     from archive.store.entries import StoreEntry
     from archive.store.files import KeptFiles
-    from archive.store.kept import Inflated
+    from archive.store.kept import Base, Inflated
 
 EPOCH = "SOURCE_DATE_EPOCH"
 """The environment variable that has the time to note, where builds are to be the same each time."""
@@ -52,6 +51,8 @@ MOST_DEPTH = 50
 """The most bases in a chain: reading the first companion of a chain inflates all of them."""
 MOST_TRIED = 4
 """Companions that are tried as the base."""
+LITTLE = 64
+"""Bytes that differ from a base so little that no other one is tried: less than the header takes."""
 WORTH = 0.8
 """A base must make the file smaller by this factor: a companion without one is read at once."""
 
@@ -128,9 +129,9 @@ class NewCompanion(NamedTuple):
 def new_of(made: MadeCompanion, limits: Limits) -> NewCompanion:
     """A companion that is about to be added, read and checked."""
     with in_file(made.file), memory.charged(limits.allowance(len(made.companion))):
-        recipe = recipe_of(memoryview(made.companion))
+        plain, recipe = PlainForm.of(memoryview(made.companion))
         notes = KeptNotes(made.file, _now(), made.root, made.serialization_id, recipe, made.lines)
-        parts = CompanionParts.of(made.companion, notes)
+        parts = CompanionParts(made.companion, notes.built(), plain)
     if made.facts is not None:
         return NewCompanion(parts, notes, made.facts)
     with (
@@ -198,13 +199,6 @@ def content_of(kept: Inflated) -> str:
     return digest_of(lengths.tobytes(), *parts).hex()
 
 
-def check_prefix(facts: Facts, entries: Mapping[str, StoreEntry]) -> None:
-    """Refuse a companion whose prefix is another archive's."""
-    for entry in entries.values():
-        if facts.prefix and entry.prefix == facts.prefix and entry.archive_id != facts.archive_id:
-            raise taken_prefix(facts.prefix, entry.label)
-
-
 def taken_prefix(prefix: int, owner: str) -> TakenError:
     """The refusal of a companion whose prefix is another archive's."""
     return TakenError(
@@ -217,14 +211,14 @@ def taken_prefix(prefix: int, owner: str) -> TakenError:
 # --- the base
 
 
-def kin_of(facts: Facts, entries: Mapping[str, StoreEntry]) -> Sequence[StoreEntry]:
+def kin_of(facts: Facts, entries: dict[str, StoreEntry]) -> Sequence[StoreEntry]:
     """The companions that may resemble one, likeliest first: those of its top class, those added last.
 
     Entries are in the order of adding. Their depths are the index's; :func:`smallest` looks them up.
     """
     kin: list[StoreEntry] = []
     others: list[StoreEntry] = []
-    for archive_id, entry in reversed([*entries.items()]):
+    for archive_id, entry in reversed(entries.items()):
         if archive_id != facts.archive_id and entry.depth < MOST_DEPTH:
             if entry.facts.qualified_top == facts.qualified_top:
                 kin.append(entry)
@@ -240,15 +234,19 @@ def smallest(parts: CompanionParts, kin: Iterable[StoreEntry], files: KeptFiles)
     without_base = build_kept(parts, None)
     if len(parts.plain) > MOST_SHARED:
         return without_base
-    bases = []
+    best: tuple[int, Base] | None = None
     for entry in kin:
         try:
             base = files.base(entry.archive_id)
         except (ArchiveError, OSError):  # it is broken or was removed meanwhile; `check` reports it
             continue
         if len(base.body) <= MOST_SHARED and base.depth < MOST_DEPTH:
-            bases.append(base)
-    if not bases:
+            size = difference(parts, base)
+            if best is None or size < best[0]:
+                best = size, base
+            if size <= LITTLE:
+                break
+    if best is None:
         return without_base
-    with_base = build_kept(parts, min(bases, key=partial(difference, parts)))
+    with_base = build_kept(parts, best[1])
     return with_base if len(with_base) < WORTH * len(without_base) else without_base

@@ -86,11 +86,6 @@ class CompanionParts(NamedTuple):
     notes: bytes
     plain: bytes
 
-    @classmethod
-    def of(cls, data: bytes, notes: KeptNotes) -> CompanionParts:
-        """Take a companion apart."""
-        return cls(data, notes.built(), plain_of(memoryview(data), notes.recipe))
-
 
 HEADER = Layout(
     "kept companion header"

@@ -14,13 +14,13 @@ from archive.formats.archive_id import ID_TEXT
 from archive.store.adding import (
     MadeCompanion,
     TakenError,
-    check_prefix,
     holds,
     holds_all,
     kin_of,
     made_of,
     new_of,
     smallest,
+    taken_prefix,
     with_lines,
 )
 from archive.store.catalogue import Catalogue, opened_plain
@@ -175,7 +175,8 @@ class Store(Closing):
             is_same = self._holds(key, new, others=replace)
             if is_same and key in entries:
                 return Addition(entries[key], "same")
-            check_prefix(new.facts, entries)
+            if (owner := self._catalogue.owner_of(new.facts.prefix, key)) is not None:
+                raise taken_prefix(new.facts.prefix, owner.label)
             path = self.folder.kept_path(key)
             if not is_unchanged and not self._files.has_bases(read_header(memoryview(data)), path):
                 data = build_kept(new.parts, None)

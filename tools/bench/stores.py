@@ -22,7 +22,7 @@ from archive.companion.build import build_companion
 from archive.companion.layout import CompanionLayout
 from archive.companion.parse import parse_companion
 from archive.store.adding import MadeCompanion, NoDebugInfoError, TakenError, made_of
-from archive.store.plain import plain_of, recipe_of
+from archive.store.plain import PlainForm
 from archive.store.store import Store
 from tools import team_releases
 from tools.bench.logs import FLEET, fleet
@@ -84,7 +84,7 @@ def measured(companions: Sequence[MadeCompanion]) -> Sizes:
                 made.append(companion.companion)
         kept = [entry.kept_size for entry in store.entries()]
     mapped = [build_companion(parsed(one), CompanionLayout.MAPPED) for one in made]
-    plain = [plain_of(memoryview(one), recipe_of(memoryview(one))) for one in made]
+    plain = [PlainForm.of(memoryview(one)).data for one in made]
     return Sizes(
         len(made),
         sum(map(len, made)),
