@@ -30,7 +30,16 @@ from archive.reader.halves.companions import companion_of as split_companion_of
 from archive.reader.line_digests import packed_digests
 from archive.reader.recognition import SHRUNK_KINDS, kind_in
 from archive.store.files import MOST_SHARED
-from archive.store.kept import MOST_TIME, CompanionParts, Given, KeptNotes, build_kept, difference
+from archive.store.kept import (
+    GOOD,
+    MOST_TIME,
+    STRONG,
+    CompanionParts,
+    Given,
+    KeptNotes,
+    build_kept,
+    difference,
+)
 from archive.store.plain import PlainForm
 
 if TYPE_CHECKING:
@@ -231,9 +240,8 @@ def kin_of(facts: Facts, entries: dict[str, StoreEntry]) -> Sequence[StoreEntry]
 
 def smallest(parts: CompanionParts, kin: Iterable[StoreEntry], files: KeptFiles) -> bytes:
     """The smallest file that keeps a companion: with one of its kin as base, or without a base."""
-    without_base = build_kept(parts, None)
     if len(parts.plain) > MOST_SHARED:
-        return without_base
+        return build_kept(parts, None)
     best: tuple[int, Base] | None = None
     for entry in kin:
         try:
@@ -246,7 +254,8 @@ def smallest(parts: CompanionParts, kin: Iterable[StoreEntry], files: KeptFiles)
                 best = size, base
             if size <= LITTLE:
                 break
-    if best is None:
-        return without_base
-    with_base = build_kept(parts, best[1])
-    return with_base if len(with_base) < WORTH * len(without_base) else without_base
+    if best is not None:
+        with_base = build_kept(parts, best[1], GOOD if best[0] <= LITTLE else STRONG)
+        if len(with_base) < WORTH * difference(parts, None):
+            return with_base
+    return build_kept(parts, None)

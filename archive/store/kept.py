@@ -120,13 +120,10 @@ class Base(NamedTuple):
     body: bytes
 
 
-def build_kept(parts: CompanionParts, base: Base | None) -> bytes:
+def build_kept(parts: CompanionParts, base: Base | None, level: int = STRONG) -> bytes:
     """A kept companion's file."""
-    if base is None:
-        frame, ids = _compressed(parts.notes + parts.data, b""), (0, NOTHING, NOTHING)
-    else:
-        frame = _compressed(parts.notes + parts.plain, base.body)
-        ids = (base.depth + 1, base.archive_id, digest_of(base.body))
+    frame = _frame(parts, base, level)
+    ids = (0, NOTHING, NOTHING) if base is None else (base.depth + 1, base.archive_id, digest_of(base.body))
     body = digest_of(parts.notes, parts.plain)
     sizes = (len(parts.data), len(parts.notes) + len(parts.plain), len(parts.notes))
     version = VERSION if NEWLINE in parts.notes else VERSION_1
@@ -135,9 +132,9 @@ def build_kept(parts: CompanionParts, base: Base | None) -> bytes:
     return HEADER.pack(header._replace(checksum=checksum)) + frame
 
 
-def difference(parts: CompanionParts, base: Base) -> int:
-    """About how many bytes a companion takes with a base."""
-    return len(_compressed(parts.notes + parts.plain, base.body, QUICK))
+def difference(parts: CompanionParts, base: Base | None) -> int:
+    """About how many bytes a companion takes with a base, or without one."""
+    return len(_frame(parts, base, QUICK))
 
 
 def read_header(data: memoryview) -> KeptHeader:
@@ -258,11 +255,18 @@ def _cut(digests: bytes, sizes: Mapping[str, int]) -> dict[str, bytes]:
     return {name: digests[end - size : end] for (name, size), end in zip(sizes.items(), ends, strict=True)}
 
 
+def _frame(parts: CompanionParts, base: Base | None, level: int) -> bytes:
+    """The frame of a kept companion's file."""
+    if base is None:
+        return _compressed(parts.notes + parts.data, b"", level)
+    return _compressed(parts.notes + parts.plain, base.body, level)
+
+
 def _dictionary(base: bytes) -> zstandard.ZstdCompressionDict | None:
     return zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT) if base else None
 
 
-def _compressed(body: bytes, base: bytes, level: int = STRONG) -> bytes:
+def _compressed(body: bytes, base: bytes, level: int) -> bytes:
     """A zstd frame whose window reaches over its dictionary."""
     window = min((len(body) + len(base)).bit_length(), WIDEST)
     parameters = zstandard.ZstdCompressionParameters.from_level(
