@@ -38,6 +38,7 @@ from archive.companion.codecs import (
     encoder_bytes,
     inflated_section,
     parsed_objects,
+    quotes_sources,
 )
 from archive.companion.contents import Contents
 from archive.companion.encodings import (
@@ -50,7 +51,7 @@ from archive.companion.encodings import (
     parse_lines,
 )
 from archive.companion.hash_order import ORDERED_BYTES, is_rule
-from archive.companion.layout import OLDEST, PACKED_LINE, VERSION, CompanionLayout, written
+from archive.companion.layout import OLDEST, ORDERED, PACKED_LINE, VERSION, CompanionLayout, written
 from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, end_of, file_of, modelled, restored
 from archive.companion.templates import NO_FILE, POINTER, SEPARATOR, Templates, cut, templated
@@ -116,13 +117,18 @@ def build_packed(contents: Contents, level: int) -> bytes:
     sizes = [len(body) + len(raw), len(texts), longest]
     with memory.lent(max(encoder_bytes(size, level) for size in sizes), what):
         sections = [_least_section(SOLID, body + raw, Codec.COLUMNS, level)]
-        sections.append(_least_section(STRINGS, texts, Codec.TEXTS, level))
+        if quotes_sources(texts):
+            sections.append(_section(STRINGS, texts, *compressed(texts, level, Codec.SOURCES)))
+        else:
+            sections.append(_least_section(STRINGS, texts, Codec.TEXTS, level))
         sections += [
             build_blocks(BY_NAME[name].number, columns[name], encoding, level)
             for name, encoding in blocks.items()
         ]
     sections += built_objects(contents.behind, level)
-    version = VERSION if "handle.place" in columns and is_rule(columns["handle.place"]) else OLDEST
+    version = ORDERED if "handle.place" in columns and is_rule(columns["handle.place"]) else OLDEST
+    if any(section.codec == Codec.SOURCES for section, _ in sections):
+        version = VERSION
     return written(CompanionLayout.PACKED, contents.archive_id, sections, version)
 
 
@@ -147,7 +153,11 @@ def _least_section(number: int, body: bytes, words: Codec, level: int) -> tuple[
     """The smallest section of a body, with or without a dictionary."""
     without = Codec.NONE if len(body) <= TINY and level < STRONGEST else None
     tried = [compressed(body, level, codec) for codec in (without, words)]
-    codec, data = min(tried, key=lambda section: len(section[1]))
+    return _section(number, body, *min(tried, key=lambda section: len(section[1])))
+
+
+def _section(number: int, body: bytes, codec: Codec, data: bytes) -> tuple[SectionLine, bytes]:
+    """A section of a body that is compressed as a whole, in the words of a codec."""
     return PACKED_LINE.row(number, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data)), data
 
 
