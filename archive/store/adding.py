@@ -32,6 +32,7 @@ from archive.reader.recognition import SHRUNK_KINDS, kind_in
 from archive.store.files import MOST_SHARED
 from archive.store.kept import (
     GOOD,
+    HEADER,
     MOST_TIME,
     STRONG,
     CompanionParts,
@@ -256,6 +257,6 @@ def smallest(parts: CompanionParts, kin: Iterable[StoreEntry], files: KeptFiles)
                 break
     if best is not None:
         with_base = build_kept(parts, best[1], GOOD if best[0] <= LITTLE else STRONG)
-        if len(with_base) < WORTH * difference(parts, None):
+        if len(with_base) < WORTH * (HEADER.size + difference(parts, None)):
             return with_base
     return build_kept(parts, None)
