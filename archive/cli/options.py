@@ -39,7 +39,7 @@ def parsed_limits(_: click.Context, __: click.Parameter, values: tuple[str, ...]
         if not bound:
             raise click.BadParameter(f"expected NAME=NUMBER like memory=4G; found {shown(value)}")
         if bound["name"] not in known:
-            raise click.BadParameter(f"no bound {shown(bound['name'])}; there are: {', '.join(known)}")
+            raise click.BadParameter(f"no bound {shown(bound['name'])}; available: {', '.join(known)}")
         given[bound["name"]] = parsed_amount(bound["number"])
     return replace(DEFAULT_LIMITS, **given)
 

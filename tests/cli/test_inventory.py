@@ -200,7 +200,7 @@ def test_text_has_a_line_for_each_and_sums(zoo: Path) -> None:
     total = next(line for line in lines if line.startswith("total"))
     assert total.split()[1:3] == ["4", f"{sum(row['size'] for row in rows(zoo) if 'size' in row):,}"]
     assert lines[-2:] == [
-        "likely the same as a file before: 1 file, 12,466 bytes",
+        "Probable duplicates: 1 file, 12,466 bytes",
         "could not be read: 1 file",
     ]
 

@@ -96,6 +96,12 @@ class Model:
             return opened.companion is None and not opened.range_records
 
     @cached_property
+    def has_code(self) -> bool:
+        """Whether the file has the model's code: a companion by itself has none."""
+        with self.open() as opened:
+            return opened.has_code
+
+    @cached_property
     def split_prefix(self) -> int:
         """The prefix of the unique handles that `split` makes from its own; 0 where there are none."""
         with self.open() as opened:
@@ -167,6 +173,7 @@ class KeptModel(Model):
         self.entry = entry
 
     is_split = False
+    has_code = False
     split_prefix = 0
 
     def open(self) -> Archive:
