@@ -67,6 +67,20 @@ def force_option(words: str = "Replace existing files.") -> Callable[[FC], FC]:
     return click.option("--force", is_flag=True, help=words)
 
 
+def _label(_: click.Context, __: click.Parameter, value: str) -> str:
+    """The label of a release, if one is given."""
+    from archive.formats.release_label import LABEL_TEXT, LABEL_WORDS  # noqa: PLC0415 (formats, which few need)
+
+    if value and not LABEL_TEXT.fullmatch(value):
+        raise click.BadParameter(f"expected {LABEL_WORDS}; found {shown(value)}")
+    return value
+
+
+def label_option(words: str) -> Callable[[FC], FC]:
+    """``--label``: what a release is called; "" where it is not given."""
+    return click.option("--label", metavar="TEXT", default="", callback=_label, help=words)
+
+
 def completed_as_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Let a shell complete what may be a file, but may be something else, too."""
     from click.shell_completion import CompletionItem  # noqa: PLC0415 (a shell needs it)

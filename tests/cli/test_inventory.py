@@ -156,7 +156,7 @@ def test_two_names_of_a_file_are_told_and_its_copy_is_another(zoo: Path) -> None
         "snapshots/link.ptl": "a.ptl",
     }
     lines = called("inspect", zoo).stdout.splitlines()
-    assert lines[-2] == "the same file as a file before: 3 files, 12,962 bytes"
+    assert lines[-2] == "Other names of the same files: 3 files, 12,962 bytes"
 
 
 def test_csv_has_the_same_rows_and_none_is_missing(zoo: Path) -> None:
