@@ -25,6 +25,7 @@ from archive.failures.models.models import Models
 from archive.failures.rsyslog import MessageFilter
 from archive.io.output import replacing
 from archive.page.shown import Shown
+from archive.render.as_csv import CAUSES
 from archive.render.ci import sarif
 from archive.render.symbolicate import causes_facts, causes_text
 
@@ -66,7 +67,7 @@ def explain_log(log: Asked) -> ExitStatus:
     if log.as_json:
         many = 1 if models is None else len(models)
         causes: LogCauses = {"file": log.log or "-", **causes_facts(explainer, log.top or None, many)}
-        printing.write_document(causes)
+        printing.write_document(causes, text=CAUSES)
     elif showing.form == SARIF:
         results = [
             cause_result(group, log.log or STANDARD_INPUT) for group in explainer.causes.top(log.top or None)

@@ -15,13 +15,14 @@ from archive.base.errors import ArchiveError, counted, one_line
 from archive.batches.outcome import Outcome, OutcomeKind, attempt
 from archive.cli import options, printing
 from archive.cli.files import Row, files_argument
-from archive.cli.forms import facts_options
+from archive.cli.forms import CSV, facts_options
 from archive.cli.reading import takes_reader
 from archive.cli.status import Cause, ExitStatus, status_of
 from archive.io.output import STANDARD_OUTPUT, replacing
 from archive.io.urls import is_server
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.store import (
+    LISTED,
     added_line,
     added_total,
     cleaned_line,
@@ -223,7 +224,7 @@ def _opened(path: str, limits: Limits, wait: float) -> AnyStore[Any]:
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @store_option
 @options.limit_option
-@facts_options()
+@facts_options(CSV)
 def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -> ExitStatus:
     """List the companions of a store: all, or those that a PATTERN fits.
 
@@ -237,6 +238,7 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
       debug-archive store ls --store symbols/
       debug-archive store ls 'Ranker*' 3f9a* --store symbols/
       debug-archive store ls '*@1.4.*' --store symbols/
+      debug-archive store ls --store symbols/ --format csv > symbols.csv
     """  # noqa: D301 (click reads the backspace)
     with own_store(path, limits=limits) as store:
         contents = store.listing()
@@ -246,7 +248,7 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
     for other in contents.foreign:
         printing.note(f"{one_line(str(other))}: isn't a file of a store; ignored")
     if as_json:
-        printing.write_document(*map(entry_facts, entries))
+        printing.write_document(*map(entry_facts, entries), text=LISTED)
     elif entries:
         printing.show([entries_table(entries)])
         printing.write_line("")

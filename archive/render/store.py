@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import counted
 from archive.base.tables import Column
 from archive.formats.release_label import labels_in_words
+from archive.render.as_csv import with_keys
 from archive.render.fitted_table import FittedTable
 from archive.store.entries import ID_SHOWN, entry_json
 
@@ -28,6 +29,7 @@ ENTRIES = (
     Column("kept_size", "kept in", "number"),
     Column("added", "added"),
 )
+LISTED = with_keys(*(column.key for column in ENTRIES if column.key != "file"), "digest")
 OPTIONAL: Mapping[str, Callable[[AnyEntry], object]] = {
     "redacted_id": lambda entry: entry.facts.redacted_id,
     "labels": lambda entry: entry.labels,

@@ -441,7 +441,7 @@ def test_sarif_is_a_form_of_logs_and_not_of_handles() -> None:
     assert len(top["runs"][0]["results"]) == 2
     refused = called("symbolicate", NESTED, "42", "--sarif")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "--sarif is for logs" in refused.stderr
+    assert "--format sarif is for logs" in refused.stderr
 
 
 @pytest.mark.parametrize(
