@@ -8,6 +8,7 @@ its plain form, for LZMA is better than zstd at columns. All digests are blake2b
 
 The *notes* are JSON. Digests of lines of code, where there are some, follow it after a newline, and the
 JSON says how many bytes of them each code record has: version 2. In version 1 the JSON has them, in base64.
+Labels of releases, where there are some, are a list of the JSON in both; older readers pass them over.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ def split_companion(
     """The companion that a split makes whose archive has such handles."""
     with TemporaryDirectory() as folder:
         companion = Path(folder) / "m.ptdbg"
-        named = {"fingerprints": fingerprints, "label": label}
-        split(source, Path(folder) / "out.pt", companion, handles=handles, **named)
+        out = Path(folder) / "out.pt"
+        split(source, out, companion, handles=handles, fingerprints=fingerprints, label=label)
         return companion.read_bytes()
 
 
