@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.base.digests import digest_of
-from archive.base.errors import counted, one_line, several
+from archive.base.errors import counted, escaped, one_line, several
 from archive.cli import printing
-from archive.container.names import as_bytes
 from archive.io.urls import is_url
 from archive.render.ci import MOST, WINDOWS_DRIVE, Annotation, SarifResult
 
@@ -100,7 +99,7 @@ def in_repository(file: str) -> str:
 def source_in_repository(file: str) -> str:
     """The place in the repository of a model's source file, if its path, or the end of it, is a file there.
 
-    A model was built elsewhere: ``/home/ci/build/models/plain.py`` is ``models/plain.py`` here. A name alone
+    A model was built elsewhere: ``/builds/wake/models/plain.py`` is ``models/plain.py`` here. A name alone
     is too little to say so.
     """
     from pathlib import Path, PurePosixPath, PureWindowsPath  # noqa: PLC0415 (only SARIF needs it)
@@ -143,7 +142,7 @@ def cause_result(group: CauseGroup, log: str) -> SarifResult:
         one_line(cause.where),
         cause.line if cause.file else group.first,
         group.count,
-        digest_of(*(as_bytes(word) + b"\0" for word in words)).hex(),
+        digest_of(*(escaped(word).encode() + b"\0" for word in words)).hex(),
         (in_repository(log), group.first) if cause.file and log != STANDARD_INPUT else None,
     )
 

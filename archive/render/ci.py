@@ -15,6 +15,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from archive.base.errors import escaped
 from archive.base.quick_dataclass import dataclass
 from archive.io.urls import is_url
 
@@ -28,6 +29,7 @@ _IN_PROPERTIES = {**_IN_MESSAGES, ":": "%3A", ",": "%2C"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION = "2.1.0"
 WINDOWS_DRIVE = re.compile(r"[A-Za-z]:(?=[\\/])")
+BACKSLASH = b"\\"
 FIRST_LINE = 1
 """The line of a result about a model, which has none: GitHub shows no result without one."""
 
@@ -137,7 +139,11 @@ def _uri(file: str) -> str:
     """A path relative to the repository, or the URL of a file that lies elsewhere."""
     from urllib.parse import quote  # noqa: PLC0415 (annotations do without)
 
+    try:
+        data = os.fsencode(file)
+    except UnicodeEncodeError:  # half a character, which JSON of programs may have
+        data = escaped(file).encode()
     if drive := WINDOWS_DRIVE.match(file):
-        return f"file:///{drive[0]}{quote(os.fsencode(file[2:].replace(chr(92), '/')))}"
-    own = quote(os.fsencode(file), safe="/:" if is_url(file) else "/")
+        return f"file:///{drive[0]}{quote(data[2:].replace(BACKSLASH, b'/'))}"
+    own = quote(data, safe="/:" if is_url(file) else "/")
     return f"file://{own}" if own.startswith("/") else own

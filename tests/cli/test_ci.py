@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from archive.cli.ci import source_in_repository
+from archive.cli.ci import CAUSE_RULES, cause_result, source_in_repository
 from archive.container.serialization_id import RECORD_NAME
+from archive.failures.explainer import CauseGroup
+from archive.failures.failure import Cause
 from archive.privacy.leaks import LeakKind
 from archive.render.ci import Annotation, SarifResult, sarif
 from tests.support.commands import called, run
@@ -407,7 +409,7 @@ def test_a_cause_is_a_result_at_the_models_line_with_its_count() -> None:
 @pytest.mark.parametrize(
     ("recorded", "here"),
     [
-        ("/home/ci/build/models/plain.py", "models/plain.py"),
+        ("/builds/wake/models/plain.py", "models/plain.py"),
         (r"C:\\ci\\models\\plain.py", "models/plain.py"),
         ("models/plain.py", "models/plain.py"),
         ("setup.py", "setup.py"),
@@ -457,3 +459,13 @@ def test_a_file_outside_of_the_repository_has_a_url(file: str, expected: str) ->
     log = sarif("1.0.0", {"a": "b"}, [SarifResult("a", "note", "text", file, "", 3)])
     check_log(log)
     assert uri(log["runs"][0]["results"][0]) == expected
+
+
+def test_what_names_in_a_model_have_in_them_stays_text() -> None:
+    cause = Cause("a\udcff\ud800.py", 3, "top\x1b[31m", "line\n::error::\u202e")
+    result = cause_result(CauseGroup((), cause, 2, 1, 9), "app.log")
+    log = json.loads(json.dumps(sarif("1.0.0", CAUSE_RULES, [result])))
+    check_log(log)
+    message = log["runs"][0]["results"][0]["message"]["text"]
+    assert message.isprintable()
+    assert "(2 failures in app.log, lines 1 to 9)" in message
