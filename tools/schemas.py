@@ -75,7 +75,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def _entry(name: str, doc: str, **more: type) -> type:
     """The class of what is said of a companion, as :data:`archive.store.entries.ENTRY` declares it."""
-    fields = more | {key: _type(declared) for key, declared in ENTRY.required.items()}
+    declared = {**ENTRY.required, **ENTRY.others}  # those that servers of older versions leave out, too
+    fields = more | {key: _type(kind) for key, kind in declared.items()}
     words = "".join(f"    {key}: {words}.\n" for key, words in ENTRY.docs.items())
     return make_dataclass(
         name, sorted(fields.items()), namespace={"__doc__": f"{doc}\n\nAttributes:\n{words}"}

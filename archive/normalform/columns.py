@@ -225,6 +225,7 @@ COLUMNS = (
         "string",
         optional=True,
     ),
+    Column(31, "file.label", "label of the release: 1.4.2", "string", optional=True),
     Column(32, "record.name", "name of a source-range record", "string"),
     Column(33, "record.layout", "layout of the record's rows", high=len(RangeLayout)),
     Column(34, "record.rows", "how many rows the record has"),

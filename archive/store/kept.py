@@ -8,6 +8,7 @@ its plain form, for LZMA is better than zstd at columns. All digests are blake2b
 
 The *notes* are JSON. Digests of lines of code, where there are some, follow it after a newline, and the
 JSON says how many bytes of them each code record has: version 2. In version 1 the JSON has them, in base64.
+Labels of releases, where there are some, are a list of the JSON in both; older readers pass them over.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from archive.base.errors import ArchiveError, one_line
 from archive.base.quick_dataclass import dataclass
 from archive.companion.codecs import unzstd
 from archive.companion.layout import check_crc
+from archive.formats.release_label import MOST_LABELS, checked_label
 from archive.formats.schema.binary import Layout, Row
 from archive.store.plain import companion_of, plain_of
 
@@ -61,6 +63,7 @@ class KeptNotes:
         recipe: how the companion comes back from its plain form.
         lines: digests of the lines of each code record, concatenated
             (:mod:`~archive.reader.line_digests`); none where the archive itself was not added.
+        labels: of the releases that have it, in the order of adding.
     """
 
     file: str
@@ -69,10 +72,12 @@ class KeptNotes:
     serialization_id: str
     recipe: list[Step]
     lines: Mapping[str, bytes] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
 
     def built(self) -> bytes:
         """The notes as a kept companion has them."""
-        facts = {name: getattr(self, name) for name in self.__slots__ if name != "lines"}
+        left_out = {"lines"} if self.labels else {"lines", "labels"}
+        facts = {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
         if self.lines:
             facts["lines"] = {name: len(digests) for name, digests in self.lines.items()}
         text = json.dumps(facts, separators=(",", ":")).encode()
@@ -242,6 +247,7 @@ def _parsed(data: bytes, version: int) -> KeptNotes:
             {str(name): b64decode(line_digests, validate=True) for name, line_digests in lines.items()}
             if version == VERSION_1
             else _cut(digests, {str(name): int(size) for name, size in lines.items()}),
+            tuple(checked_label(str(label)) for label in values.get("labels", [])[:MOST_LABELS]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise ArchiveError(place="notes", expected="notes in JSON", found="others") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,16 @@ import pytest
 
 import archive
 from archive.cli.commands import COMMANDS
+from archive.formats.record_kinds import CALLSTACK_MAP, METHOD_HANDLES, RANGES_SUFFIX
 from archive.reader.recognition import FileKind, recognise
-from archive.reader.recognition.kinds import ADVICE, COMMAND_KINDS, Recognised
+from archive.reader.recognition.kinds import ADVICE, COMMAND_KINDS, OF_DEBUG_INFO, Recognised
 from tests.support import onnx_bytes
 from tests.support.commands import run
 from tests.support.corpus import KINDS, NAMED, ORACLES
 from tests.support.etdumps import dump
 from tests.support.exported import EXPORTED, RECORDS, written
 from tests.support.sampling import sampled
+from tests.support.tampering import without
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,6 +148,38 @@ def test_the_sentence_names_all_commands_that_work() -> None:
         "`redact` work on it; `split`, `shrink`, `restore`, `store` and `convert` do once PyTorch 2.8 or "
         "later exports the model again"
     )
+
+
+WORKS = re.compile(r"(?P<but>all commands but )?(?P<names>`\w+`(?:(?:, | and )`\w+`)*) work on")
+
+
+def said_to_work(sentence: str) -> set[str]:
+    """The commands that a sentence says work on a file."""
+    found = WORKS.search(sentence)
+    assert found, sentence
+    names = set(re.findall(r"`(\w+)`", found["names"]))
+    return COMMAND_KINDS.keys() - names if found["but"] else names
+
+
+@pytest.mark.parametrize("kind", SAID, ids=lambda kind: kind.name)
+def test_a_sentence_that_lists_what_works_lists_all_of_it(kind: FileKind, tmp_path: Path) -> None:
+    of_kind = {command for command, kinds in COMMAND_KINDS.items() if kind in kinds}
+    assert said_to_work(ADVICE[kind]) == of_kind
+    data = file_of(kind, tmp_path)[0].read_bytes()
+    assert said_to_work(str(recognise(io.BytesIO(data)))) == of_kind
+
+
+@pytest.mark.parametrize("gone", ["was taken out, or never saved", "was taken out"])
+def test_of_a_file_without_debug_info_it_lists_all_that_need_none(gone: str) -> None:
+    of_debug_info = {CALLSTACK_MAP} if gone == "was taken out" else {CALLSTACK_MAP, METHOD_HANDLES}
+    bare = without(
+        ORACLES / "plain_stack.ptl", lambda name: name in of_debug_info or name.endswith(RANGES_SUFFIX)
+    )
+    recognised = recognise(io.BytesIO(bare))
+    of_lite = {command for command, kinds in COMMAND_KINDS.items() if FileKind.LITE in kinds}
+    assert said_to_work(str(recognised)) == of_lite - OF_DEBUG_INFO
+    assert str(recognised).startswith(f"a lite archive whose debug info {gone}: ")
+    assert recognised.reason == "there is none to work on"
 
 
 def test_a_file_is_of_the_kind_that_it_stands_for(tmp_path: Path) -> None:

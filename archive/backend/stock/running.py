@@ -305,7 +305,7 @@ def example_tensor(sizes: Sequence[int], name: str) -> torch.Tensor:
     """A tensor to run a model with: random floats, the same in each process; zeros of other types."""
     types = {key: kind for key, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
     if name not in types:
-        raise ValueError(f"no type {name!r} of tensors; there are: {', '.join(sorted(types))}")
+        raise ValueError(f"no type {name!r} of tensors; available: {', '.join(sorted(types))}")
     kind = types[name]
     if not kind.is_floating_point:
         return torch.zeros(tuple(sizes), dtype=kind)
