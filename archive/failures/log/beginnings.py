@@ -74,57 +74,85 @@ def is_own_message(line: bytes) -> bool:
 
 
 class Above:
-    """The lines above a line of a log.
+    """The lines above a line of a log. They are looked at only once something asks for them: few lines fail.
 
     Attributes:
-        opening: those that may open a text of several lines.
-        passed: the lines above these.
+        passed: the lines above those that are kept.
     """
 
     def __init__(self, lines: Iterable[bytes] = ()) -> None:
+        self._added = deque[tuple[bytes, int]]()
+        self._added_count = self._added_size = 0
         self._lines = deque[bytes]()
-        self.opening = deque[bytes]()
+        self._opening = deque[bytes]()
         self._size = 0
         self.passed = Passed()
         for line in lines:
             self.add(line)
 
-    def add(self, line: bytes) -> None:
-        """Add the next line."""
-        self._lines.append(line)
-        self._size += len(line)
-        if may_open(line):
-            self.opening.append(line)
-        self._bound()
+    def add(self, lines: bytes, count: int = 1) -> None:
+        """Add the next line, or several whole ones."""
+        self._added.append((lines, count))
+        self._added_count += count
+        self._added_size += len(lines)
+        while len(self._added) > 1:
+            first, lines_of_first = self._added[0]
+            if self._added_count - lines_of_first < MOST_ABOVE and self._added_size - len(first) < MAX_ABOVE:
+                return
+            for line in self._opening:
+                self.passed.add(line)
+            self._opening.clear()
+            self._lines.clear()
+            self._size = 0
+            self.passed.add(first)
+            self._added.popleft()
+            self._added_count -= lines_of_first
+            self._added_size -= len(first)
 
-    def _bound(self) -> None:
-        """Drop lines where there are too many, or too long ones."""
+    def _look(self) -> None:
+        """Take the lines that were added apart, and keep the last ones."""
+        for lines, count in self._added:
+            self._take(lines, count)
+        self._added.clear()
+        self._added_count = self._added_size = 0
         while len(self._lines) > MOST_ABOVE or (self._size > MAX_ABOVE and len(self._lines) > 1):
             line = self._lines.popleft()
             self._size -= len(line)
-            if self.opening and self.opening[0] is line:
-                self.passed.add(self.opening.popleft())
+            if self._opening and self._opening[0] is line:
+                self.passed.add(self._opening.popleft())
 
-    def add_last(self, lines: bytes) -> None:
-        """Add whole lines, as many as are kept."""
+    def _take(self, lines: bytes, count: int) -> None:
+        if count == 1:
+            self._lines.append(lines)
+            self._size += len(lines)
+            if may_open(lines):
+                self._opening.append(lines)
+            return
         *others, end = lines.rsplit(b"\n", MOST_ABOVE + 1)
         assert not end  # noqa: S101 (they are whole)
         if len(others) > MOST_ABOVE:
-            self.passed.add_many(self.opening, others.pop(0))
+            for line in self._opening:
+                self.passed.add(line)
+            self.passed.add(others.pop(0))
             self._lines.clear()
-            self.opening.clear()
+            self._opening.clear()
             self._size = 0
         added = [line + b"\n" for line in others]
         self._lines += added
         self._size += sum(map(len, added))
         if may_open(lines):
-            self.opening += filter(may_open, added)
-        self._bound()
+            self._opening += filter(may_open, added)
+
+    @property
+    def opening(self) -> Sequence[bytes]:
+        """The lines, of those that are kept, that may open a text of several lines."""
+        self._look()
+        return self._opening
 
     @property
     def hierarchy(self) -> bytes:
         """The module hierarchy that the line directly above has; b"" if it has none."""
-        return self._lines[-1].partition(HIERARCHY)[2].strip() if self._lines else b""
+        return next(self.nearest(), b"").partition(HIERARCHY)[2].strip()
 
     @property
     def is_plain(self) -> bool:
@@ -144,6 +172,7 @@ class Above:
 
     def nearest(self) -> Iterator[bytes]:
         """The lines, the one directly above first."""
+        self._look()
         return reversed(self._lines)
 
 

@@ -7,7 +7,10 @@ begin asks for the patterns that are made here of the rows: a row for each kind,
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 URL_BLANK = rb"(?:%(?:25)*20|\+)"
 BLANK = rb"(?: |%(?:25)*20|\+)"
@@ -37,6 +40,14 @@ class Mark(NamedTuple):
     in_pattern: tuple[bytes, ...] = ()
     noted: bytes = b""
     end: bytes = b""
+
+    @property
+    def sought(self) -> tuple[bytes, ...]:
+        """Longer words: a block of lines with such a failure has one of these, or ``listed`` as numbers."""
+        if not self.in_url:
+            return self.words
+        first, then = self.in_url.split(b" ")[:2]
+        return (*self.printed, first + b"%2", first + b"+" + then[:1])
 
     def is_in(self, text: bytes) -> bool:
         """Whether such a failure may begin in a text, in any form."""
@@ -107,11 +118,14 @@ MARKS = (HANDLES, TRACEBACK, NODE, FRAME, KERNEL, INSTRUCTION, INPUT)
 # --- what is made of the rows
 
 URL_TEXTS = tuple(mark.in_url for mark in MARKS if mark.in_url)
-LISTED = tuple(
-    separator.join(b"%d" % byte for byte in text)
-    for text in (mark.listed for mark in MARKS if mark.listed)
-    for separator in (b",", b", ")
-)
+
+
+def as_numbers(text: bytes) -> tuple[bytes, ...]:
+    """A text as lists of numbers."""
+    return tuple(separator.join(b"%d" % byte for byte in text) for separator in (b",", b", "))
+
+
+LISTED = tuple(text for mark in MARKS if mark.listed for text in as_numbers(mark.listed))
 IN_NUMBERS = re.compile(b"|".join(LISTED))
 """The words as a list of numbers, as journald writes a text with control characters."""
 IN_URL = re.compile(b"|".join(text.replace(b" ", URL_BLANK) for text in URL_TEXTS))
@@ -121,11 +135,45 @@ NOTED = re.compile(b"|".join((*(mark.noted.replace(b" ", BLANK) for mark in MARK
 """A line that is noted if no form is known in which it could be explained."""
 ENDS = b"(?:%b)" % b"|".join(mark.end for mark in MARKS if mark.end)
 PRINTED = tuple(text for mark in MARKS for text in mark.printed)
-WORDS = tuple(word for mark in MARKS for word in mark.words) + LISTED
-IN_PATTERNS = (
-    *(text.split(b" ")[0] + blank for text in URL_TEXTS for blank in (b"%", b"+")),
-    *LISTED,
-    *(literal for mark in MARKS for literal in mark.in_pattern),
-)
-"""Each match of the patterns has one of these, which are found ten times as fast."""
-PATTERNS = (IN_URL, IN_NUMBERS, *(re.compile(mark.pattern) for mark in MARKS if mark.pattern))
+LISTED_BLANKS = (b",32,", b", 32, ")
+"""A blank in a list of numbers: each text that is looked for there has one."""
+WORDS = tuple(word for mark in MARKS for word in mark.words) + LISTED_BLANKS
+
+
+class Form(NamedTuple):
+    """How a failure's first line may have its words other than as printed.
+
+    Attributes:
+        literals: each match has one of these, which are found ten times as fast.
+    """
+
+    literals: tuple[bytes, ...]
+    pattern: re.Pattern[bytes]
+
+
+def _forms(mark: Mark) -> Iterator[Form]:
+    if mark.in_url:
+        word = mark.in_url.partition(b" ")[0]
+        yield Form((word + b"%", word + b"+"), re.compile(mark.in_url.replace(b" ", URL_BLANK)))
+    if mark.listed:
+        texts = as_numbers(mark.listed)
+        yield Form(texts, re.compile(b"|".join(texts)))
+    if mark.pattern:
+        yield Form(mark.in_pattern, re.compile(mark.pattern))
+
+
+FORMS = tuple(tuple(_forms(mark)) for mark in MARKS)
+"""Those of each mark."""
+PATTERNS = tuple(form.pattern for forms in FORMS for form in forms)
+
+
+def begins(text: bytes, number: int) -> bool:
+    """Whether a failure with the mark of a number may begin in a text, in any form that logs have."""
+    for printed in MARKS[number].printed:
+        if printed in text:
+            return True
+    for form in FORMS[number]:
+        for literal in form.literals:
+            if literal in text and form.pattern.search(text):
+                return True
+    return False
