@@ -195,7 +195,7 @@ def test_lines_that_have_passed_are_known_however_they_passed(parts: list[bytes]
     at = 0
     while at < len(split):
         size = sizes[at % len(sizes)]
-        many.add_many((), b"\n".join(split[at : at + size]))
+        many.add(b"\n".join(split[at : at + size]))
         at += size
     for mark, has_mark in MARKS.items():
         expected = next(filter(has_mark, reversed(split)), b"")

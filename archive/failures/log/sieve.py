@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LEAST = 1 << 12
 """Bytes of a text from which on this is faster than looking for each word."""
 QUAD, LONG, SHORT = 4, 7, 4
-"""Bytes that are looked up at once; the fewest of a word that is found so; those of a word found otherwise."""
+"""Bytes that are looked up at once; the least of a word that is found so; those of any other word."""
 FACTOR, SHIFT = np.uint32(2654435761), np.uint32(16)
 """Spread the bytes over the table (Knuth's multiplicative hash)."""
 COMMON = b'zqjxk9876543210":.,vbywgpfmucdlhrsnioate '
@@ -100,7 +100,7 @@ class Quad(NamedTuple):
 
 
 def _quads(word: bytes, group: int, taken: Container[int]) -> Iterator[Quad]:
-    """The rarest four bytes of a word, for each way in which it may lie; others than are taken, if it can be."""
+    """The rarest four bytes of a word, for each way in which it may lie, and none that are taken if possible."""
     assert len(word) >= LONG, word  # noqa: S101 (words are constants)
     padded, known = (bytes(QUAD) + one + bytes(QUAD) for one in (word, b"\xff" * len(word)))
 
@@ -123,7 +123,7 @@ def _quads(word: bytes, group: int, taken: Container[int]) -> Iterator[Quad]:
 
 
 def _commonness(around: bytes) -> tuple[int, int]:
-    """How common four bytes of a word are with the four before and after; most, where some aren't the word's."""
+    """How common four bytes are, with the four before and after; those that are the word's come first."""
     return around.count(0), sum(map(COMMON.find, around)) + sum(map(COMMON.find, around[QUAD : 2 * QUAD]))
 
 
