@@ -8,7 +8,7 @@ from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
-from archive.failures.log.documents import Passed, form_of, may_open
+from archive.failures.log.documents import MARKS, Passed, form_of, may_open
 from archive.failures.log.encodings import cells, entities, recodings
 from archive.failures.log.forms import LITERAL, Ended, Prefixed, Quoted, Recoded
 from archive.failures.log.lines import Lines
@@ -78,6 +78,7 @@ class Above:
 
     Attributes:
         passed: the lines above those that are kept.
+        holding_none: the log from the line on that is directly below, where nothing above holds it.
     """
 
     def __init__(self, lines: Iterable[bytes] = ()) -> None:
@@ -85,8 +86,11 @@ class Above:
         self._added_count = self._added_size = 0
         self._lines = deque[bytes]()
         self._opening = deque[bytes]()
+        self._opened = 0
+        self._last = dict.fromkeys(MARKS, (0, 0, b""))
         self._size = 0
         self.passed = Passed()
+        self.holding_none: PlainStream | None = None
         for line in lines:
             self.add(line)
 
@@ -127,6 +131,7 @@ class Above:
             self._size += len(lines)
             if may_open(lines):
                 self._opening.append(lines)
+                self._opened += 1
             return
         *others, end = lines.rsplit(b"\n", MOST_ABOVE + 1)
         assert not end  # noqa: S101 (they are whole)
@@ -141,13 +146,30 @@ class Above:
         self._lines += added
         self._size += sum(map(len, added))
         if may_open(lines):
-            self._opening += filter(may_open, added)
+            opening = [*filter(may_open, added)]
+            self._opening += opening
+            self._opened += len(opening)
 
     @property
     def opening(self) -> Sequence[bytes]:
         """The lines, of those that are kept, that may open a text of several lines."""
-        self._look()
+        if self._added:
+            self._look()
         return self._opening
+
+    def last(self, mark: bytes) -> bytes:
+        """The last line, kept or passed, that has a mark of a text of several lines; b"" if there is none.
+
+        What is found is known for the next failure, for which only the lines below it are looked at.
+        """
+        opening, has_mark = self.opening, MARKS[mark]
+        looked, number, found = self._last[mark]
+        for at, line in enumerate(islice(reversed(opening), self._opened - looked)):
+            if mark in line and has_mark(text := without_end(line)):
+                number, found = self._opened - at, text
+                break
+        self._last[mark] = self._opened, number, found
+        return found if number > self._opened - len(opening) else self.passed.last(mark)
 
     @property
     def hierarchy(self) -> bytes:
@@ -172,7 +194,8 @@ class Above:
 
     def nearest(self) -> Iterator[bytes]:
         """The lines, the one directly above first."""
-        self._look()
+        if self._added:
+            self._look()
         return reversed(self._lines)
 
 
@@ -265,21 +288,27 @@ class Beginning(NamedTuple):
         Args:
             stream: the document's lines, without what stands around each of them.
         """
-        passed = above.passed if stream is self.plain else Passed()
+        if stream is self.plain:
+            if above.holding_none is stream:
+                return None
+            form = form_of(above.last, stream.text)
+            above.holding_none = stream if form is None else None
+            return form
         own = stream.form.mark if isinstance(stream, InnerStream) else b""
         near = [line for line in reversed(above.opening) if own in line and self._may_open(line)]
-        if not near and not passed:
+        if not near:
             return None
 
-        def nearest(mark: bytes) -> Iterator[bytes]:
-            in_line = mark[:1]
+        def last(mark: bytes) -> bytes:
+            in_line, has_mark = mark[:1], MARKS[mark]
             for line in near:
                 if in_line in line or self.quotes:  # spares most lines the rest
                     text = stream.text_of(line)
-                    if text is not None and mark in text:
-                        yield text
+                    if text is not None and mark in text and has_mark(text):
+                        return text
+            return b""
 
-        return form_of(nearest, passed, stream.text)
+        return form_of(last, stream.text)
 
     def _may_open(self, line: bytes) -> bool:
         """Whether a line that may open a text may do so within the strings around this one."""

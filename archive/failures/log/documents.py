@@ -135,24 +135,21 @@ HELD = (
 )
 
 
-def form_of(
-    above: Callable[[bytes], Iterator[bytes]], passed: Passed, below: Callable[[int], bytes | None]
-) -> Encoding | None:
+def form_of(last: Callable[[bytes], bytes], below: Callable[[int], bytes | None]) -> Encoding | None:
     """How a line of such a document is written; None where nothing shows that it is in one.
 
     Args:
-        above: gives the lines above with given bytes in them, the nearest first.
-        passed: the lines above these.
+        last: gives the last line above that has a mark of :data:`MARKS`; b"" if there is none.
         below: gives a line below by its number, from 1, and waits for it; None after the last one. It is
             called only where the lines above open a text, so only there a log is held back.
     """
     for held in HELD:
-        opening = next(filter(held.has_mark, above(held.mark)), passed.last(held.mark))
-        if held.opened(opening):
+        opening = last(held.mark)
+        if opening and held.opened(opening):
             closing = next(filter(held.has_mark, _read(below)), None)
             if closing is None or held.closed.match(closing):
                 return held.encoding()
-    return _in_element(next(filter(has_tag, above(b"<")), passed.last(b"<")), below)
+    return _in_element(last(b"<"), below)
 
 
 def _read(below: Callable[[int], bytes | None]) -> Iterator[bytes]:
