@@ -37,7 +37,7 @@ from tests.support.reports import case, cases, explained
 from tests.support.sampling import crossed, examples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from archive.failures.log.log_line import LogLine
@@ -102,7 +102,10 @@ def test_logs_are_explained_as_line_by_line(data: st.DataObject) -> None:
 @given(st.data())
 def test_lines_are_the_same_however_they_are_read(data: st.DataObject) -> None:
     log = pieces(data, data.draw(LOGS))
-    ahead, lines = Lines(log, lambda lines: [at.start() for at in re.finditer(re.escape(MARK), lines)]), Lines(log)
+    ahead, lines = (
+        Lines(log, lambda lines: [at.start() for at in re.finditer(re.escape(MARK), lines)]),
+        Lines(log),
+    )
     while True:
         at = data.draw(st.integers(-1, 3))
         if at >= 0:

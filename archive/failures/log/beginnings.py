@@ -76,9 +76,12 @@ def is_own_message(line: bytes) -> bool:
 class Above:
     """The lines above a line of a log. They are looked at only once something asks for them: few lines fail.
 
+    ``_added`` are blocks of lines that were not looked at. ``_opened`` counts the lines that may open a text
+    of several lines; ``_found`` has, for each mark of one, that count when the mark was last looked for, and
+    the line that had it, with its own count. ``_closed`` is the count when no text was open.
+
     Attributes:
         passed: the lines above those that are kept.
-        holding_none: the log from the line on that is directly below, where nothing above holds it.
     """
 
     def __init__(self, lines: Iterable[bytes] = ()) -> None:
@@ -87,10 +90,10 @@ class Above:
         self._lines = deque[bytes]()
         self._opening = deque[bytes]()
         self._opened = 0
-        self._last = dict.fromkeys(MARKS, (0, 0, b""))
+        self._found = dict.fromkeys(MARKS, (0, 0, b""))
+        self._closed = -1
         self._size = 0
         self.passed = Passed()
-        self.holding_none: PlainStream | None = None
         for line in lines:
             self.add(line)
 
@@ -112,11 +115,19 @@ class Above:
             self._added.popleft()
             self._added_count -= lines_of_first
             self._added_size -= len(first)
+            self._closed = -1
 
     def _look(self) -> None:
         """Take the lines that were added apart, and keep the last ones."""
         for lines, count in self._added:
-            self._take(lines, count)
+            if count > 1:
+                self._take_last(lines)
+                continue
+            self._lines.append(lines)
+            self._size += len(lines)
+            if may_open(lines):
+                self._opening.append(lines)
+                self._opened += 1
         self._added.clear()
         self._added_count = self._added_size = 0
         while len(self._lines) > MOST_ABOVE or (self._size > MAX_ABOVE and len(self._lines) > 1):
@@ -125,14 +136,8 @@ class Above:
             if self._opening and self._opening[0] is line:
                 self.passed.add(self._opening.popleft())
 
-    def _take(self, lines: bytes, count: int) -> None:
-        if count == 1:
-            self._lines.append(lines)
-            self._size += len(lines)
-            if may_open(lines):
-                self._opening.append(lines)
-                self._opened += 1
-            return
+    def _take_last(self, lines: bytes) -> None:
+        """Take whole lines, as many as are kept."""
         *others, end = lines.rsplit(b"\n", MOST_ABOVE + 1)
         assert not end  # noqa: S101 (they are whole)
         if len(others) > MOST_ABOVE:
@@ -142,6 +147,7 @@ class Above:
             self._lines.clear()
             self._opening.clear()
             self._size = 0
+            self._closed = -1
         added = [line + b"\n" for line in others]
         self._lines += added
         self._size += sum(map(len, added))
@@ -157,18 +163,39 @@ class Above:
             self._look()
         return self._opening
 
-    def last(self, mark: bytes) -> bytes:
+    def form(self, stream: PlainStream) -> Encoding | None:
+        """How the text of several lines is written that holds the log from the next line on; None for none.
+
+        Where nothing opened a text, nothing does until a line is added that may.
+        """
+        if self._added:
+            self._look()
+        if self._closed == self._opened:
+            return None
+        self._closed, has_asked = self._opened, False
+
+        def below(at: int) -> bytes | None:
+            nonlocal has_asked
+            has_asked = True
+            return stream.text(at)
+
+        form = form_of(self._last, below)
+        if form is not None or has_asked:
+            self._closed = -1
+        return form
+
+    def _last(self, mark: bytes) -> bytes:
         """The last line, kept or passed, that has a mark of a text of several lines; b"" if there is none.
 
         What is found is known for the next failure, for which only the lines below it are looked at.
         """
         opening, has_mark = self.opening, MARKS[mark]
-        looked, number, found = self._last[mark]
+        looked, number, found = self._found[mark]
         for at, line in enumerate(islice(reversed(opening), self._opened - looked)):
             if mark in line and has_mark(text := without_end(line)):
                 number, found = self._opened - at, text
                 break
-        self._last[mark] = self._opened, number, found
+        self._found[mark] = self._opened, number, found
         return found if number > self._opened - len(opening) else self.passed.last(mark)
 
     @property
@@ -289,11 +316,7 @@ class Beginning(NamedTuple):
             stream: the document's lines, without what stands around each of them.
         """
         if stream is self.plain:
-            if above.holding_none is stream:
-                return None
-            form = form_of(above.last, stream.text)
-            above.holding_none = stream if form is None else None
-            return form
+            return above.form(self.plain)
         own = stream.form.mark if isinstance(stream, InnerStream) else b""
         near = [line for line in reversed(above.opening) if own in line and self._may_open(line)]
         if not near:

@@ -164,7 +164,7 @@ class CutLines:
         """Note which file goes on after lines that don't wait."""
         if len(lines) > LEAST and not may_have(lines, NAMED):
             return
-        if (b"\n==> " in lines or lines.startswith(b"==> ")) and (files := FILE.findall(lines)):
+        if b"==> " in lines and (files := FILE.findall(lines)):
             self._file = files[-1]
 
     def add(self, line: LogLine) -> Iterator[LogLine]:

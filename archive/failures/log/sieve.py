@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -22,6 +22,8 @@ LEAST = 1 << 12
 """Bytes of a text from which on this is faster than looking for each word."""
 QUAD, LONG, SHORT = 4, 7, 4
 """Bytes that are looked up at once; the least of a word that is found so; those of any other word."""
+ALL = (1 << 8 * QUAD) - 1
+LETTER = 0xFF
 FACTOR, SHIFT = np.uint32(2654435761), np.uint32(16)
 """Spread the bytes over the table (Knuth's multiplicative hash)."""
 COMMON = b'zqjxk9876543210":.,vbywgpfmucdlhrsnioate '
@@ -41,9 +43,10 @@ class Sieve:
         for number, words in enumerate(groups):
             self._short += [(word, 1 << number) for word in words if len(word) == SHORT]
             for word in words:
-                for quad in _quads(word, 1 << number, quads) if len(word) != SHORT else ():
-                    known = quads.get(quad.itself)
-                    quads[quad.itself] = quad if known is None else known.united(quad)
+                for options in _quads(word, 1 << number) if len(word) != SHORT else ():
+                    united = [quads.get(quad.itself, quad).united(quad) for quad in options]
+                    best = min(united, key=Quad.commonness)
+                    quads[best.itself] = best
         self._quads = np.array(sorted(quads.values()), np.uint32)
         slots = self._quads[:, 0] * FACTOR >> SHIFT
         self._is_known = np.zeros(1 << 16, bool)
@@ -98,9 +101,22 @@ class Quad(NamedTuple):
             self.group | other.group,
         )
 
+    def commonness(self) -> int:
+        """How common the four bytes are in logs, with those around them; one of which less is known counts more."""
+        known = ALL, self.known_before, self.known_after
+        numbers = self.itself, self.before, self.after
+        return sum(
+            COMMON.find(byte) if bits == LETTER else len(COMMON) - 4 * bits.bit_count()
+            for byte, bits in zip(_bytes_of(numbers), _bytes_of(known), strict=True)
+        )
 
-def _quads(word: bytes, group: int, taken: Container[int]) -> Iterator[Quad]:
-    """The rarest four bytes of a word, for each way in which it may lie, and none that are taken if possible."""
+
+def _bytes_of(numbers: Iterable[int]) -> bytes:
+    return b"".join(number.to_bytes(QUAD, "little") for number in numbers)
+
+
+def _quads(word: bytes, group: int) -> Iterator[Sequence[Quad]]:
+    """The four bytes that a word has at each place, for each way in which it may lie."""
     assert len(word) >= LONG, word  # noqa: S101 (words are constants)
     padded, known = (bytes(QUAD) + one + bytes(QUAD) for one in (word, b"\xff" * len(word)))
 
@@ -108,23 +124,15 @@ def _quads(word: bytes, group: int, taken: Container[int]) -> Iterator[Quad]:
         return int.from_bytes(bits[at : at + QUAD], "little")
 
     for first in range(QUAD):
-        places = range(QUAD + first, QUAD + len(word) - QUAD + 1, QUAD)
-        at = min(
-            places,
-            key=lambda at: (number(padded, at) in taken, _commonness(padded[at - QUAD : at + 2 * QUAD])),
-        )
-        before, after = at - QUAD, at + QUAD
-        yield Quad(
-            number(padded, at),
-            *(number(padded, before), number(known, before)),
-            *(number(padded, after), number(known, after)),
-            group,
-        )
-
-
-def _commonness(around: bytes) -> tuple[int, int]:
-    """How common four bytes are, with the four before and after; those that are the word's come first."""
-    return around.count(0), sum(map(COMMON.find, around)) + sum(map(COMMON.find, around[QUAD : 2 * QUAD]))
+        yield [
+            Quad(
+                number(padded, at),
+                *(number(padded, at - QUAD), number(known, at - QUAD)),
+                *(number(padded, at + QUAD), number(known, at + QUAD)),
+                group,
+            )
+            for at in range(QUAD + first, QUAD + len(word) - QUAD + 1, QUAD)
+        ]
 
 
 def pairs_of(text: bytes) -> npt.NDArray[np.uint16]:
