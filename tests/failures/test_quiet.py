@@ -29,7 +29,7 @@ DOCKERS = [b'{"log":"%b","stream":"stderr","time":"2026"}' % text for text in (b
 LINES = st.sampled_from([*PLAIN, *DOCKERS, b"2026-01-01T00:00:00Z stdout P x", *PRINTED])
 BLOCK = [b"x" * 63] * (LEAST // 64)
 """Lines that together are long enough for a sieve."""
-WORDS = [*PRINTED, *(word for mark in MARKS for word in mark.sought), *LISTED, *CUT, STREAM]
+WORDS = [*PRINTED, *(word for mark in MARKS for word in mark.sought or mark.words), *LISTED, *CUT, STREAM]
 
 
 @given(st.sampled_from(WORDS), st.binary(max_size=9), st.binary(max_size=9))

@@ -1,8 +1,8 @@
 """Logs of ten kinds, as services, phones and machines write them: no failure of a model begins in them.
 
-Each is made of the lines that its writer prints, with numbers, names and times that differ from line to
-line, from a seed: texts, so that a run needs nothing from anywhere. Kinds differ in what makes a search slow:
-quotes, long runs of digits, ids that look like those of archives, escapes, colours, records of JSON.
+Each is made, from a seed, of lines as their writer prints them; numbers, names and times differ from line to
+line. Kinds differ in what makes a search slow: quotes, long runs of digits, ids that look like those of
+archives, escapes, colours, records of JSON. Their words are those of failures, as far as logs have them.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 SEED = 42
-WORDS = (
-    "accepted address broken cache client closed connection debug disk done expected failed handle host input "
-    "job loaded message method model not number of queue read request retry service size started state tensor "
-    "thread timeout token type update user value waiting with worker written"
-).split()
-PATHS = ("/", "/index.html", "/api/v1/users", "/api/v2/models/predict?size=large", "/static/app.js", "/health")
+WORDS = [
+    *("accepted", "address", "broken", "cache", "client", "closed", "connection", "debug", "disk", "done"),
+    *("executing", "expected", "failed", "handle", "host", "input", "job", "loaded", "message", "method"),
+    *("model", "not", "number", "of", "queue", "read", "request", "retry", "service", "set", "size"),
+    *("started", "state", "tensor", "thread", "timeout", "token", "type", "update", "user", "value", "with"),
+]
+PATHS = ("/", "/index.html", "/api/v1/users", "/api/v2/models/predict?size=large", "/static/app.js")
 AGENTS = (
     "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
     "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)",
@@ -28,6 +29,7 @@ AGENTS = (
     "kube-probe/1.29",
 )
 LEVELS = ("DEBUG", "INFO", "INFO", "INFO", "WARNING", "ERROR")
+BOOT, MACHINE = "3d6ae93b1b2f4e0f8c2b4e1d9a7c5f10", "b08dfa6083e7567a1921a715000001fb"
 
 
 class Maker:
@@ -55,7 +57,7 @@ class Maker:
         seconds, milliseconds = divmod(self._number, 1000)
         return f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{milliseconds:03}"
 
-    def pick(self, texts: tuple[str, ...]) -> str:
+    def pick(self, texts: Sequence[str]) -> str:
         """One of some texts."""
         return self.random.choice(texts)
 
@@ -85,36 +87,35 @@ def record(make: Maker) -> str:
 
 def traceback(make: Maker) -> str:
     """A traceback of Python in code of others."""
-    frames = "".join(
-        f'  File "/usr/lib/python3/dist-packages/{make.pick(("django", "celery", "kombu"))}/core.py", '
-        f"line {make.number(900)}, in {make.pick(('run', 'handle_input', '__call__'))}\n"
-        f"    return self.{make.pick(('inner', 'execute'))}(value, name='{make.words(1, 1)}', size={make.number(99)})\n"
-        for _ in range(3 + make.number(12))
-    )
-    head = f"2026-03-01 {make.clock()} ERROR {make.words(2, 6)}\n"
-    return f"{head}Traceback (most recent call last):\n{frames}ValueError: {make.words(2, 9)}\n"
+    heading = f"2026-03-01 {make.clock()} ERROR {make.words(2, 6)}\nTraceback (most recent call last):\n"
+    frames = '  File "/srv/app/main.py", line 12, in <module>\n    main()\n'
+    for _ in range(3 + make.number(12)):
+        file = f"/usr/lib/python3/dist-packages/{make.pick(('django', 'celery', 'kombu'))}/core.py"
+        frames += f'  File "{file}", line {make.number(900)}, in {make.pick(("run", "handle_input"))}\n'
+        frames += f"    return self.execute(value, name='{make.words(1, 1)}', size={make.number(99)})\n"
+    return f"{heading}{frames}ValueError: {make.words(2, 9)}\n"
 
 
 def logcat(make: Maker) -> str:
     """A line of Android's log."""
+    head = f"03-01 {make.clock()} {make.number(9000):5} {make.number(9000):5} {make.pick('DIWE')}"
     tag = make.pick(("ActivityManager", "WifiService", "chatty", "libcamera", "SensorService"))
-    ids = f"{make.number(9000):5} {make.number(9000):5}"
     where = f"ComponentInfo{{com.example.app/.Main{make.number(9)}}} 0x{make.digits(8)}"
-    return f"03-01 {make.clock()} {ids} {make.pick(('D', 'I', 'W', 'E'))} {tag}: {make.words(3, 10)} {where}\n"
+    return f"{head} {tag}: {make.words(3, 10)} {where}\n"
 
 
 def journal(make: Maker) -> str:
     """A record of journald, as ``journalctl -o json`` prints it."""
-    boot, unit = "3d6ae93b1b2f4e0f8c2b4e1d9a7c5f10", f"worker@{make.number(20)}.service"
+    cursor = f"s={make.digits(32)};i={make.digits(6)};b={BOOT};m={make.digits(10)};x={make.digits(16)}"
     fields = {
-        "__CURSOR": f"s={make.digits(32)};i={make.digits(6)};b={boot};m={make.digits(10)};x={make.digits(16)}",
+        "__CURSOR": cursor,
         "__REALTIME_TIMESTAMP": f"17723{make.number(10**11):011}",
-        "_BOOT_ID": boot,
-        "_MACHINE_ID": "b08dfa6083e7567a1921a715000001fb",
+        "_BOOT_ID": BOOT,
+        "_MACHINE_ID": MACHINE,
         "_HOSTNAME": f"node-{make.number(40)}",
         "PRIORITY": str(make.number(8)),
         "_PID": str(make.number(60_000)),
-        "_SYSTEMD_UNIT": unit,
+        "_SYSTEMD_UNIT": f"worker@{make.number(20)}.service",
         "_SYSTEMD_INVOCATION_ID": make.digits(32),
         "_CMDLINE": f"/usr/bin/python3 -m worker --queue={make.number(9)}",
         "MESSAGE": make.words(3, 14),
@@ -131,18 +132,21 @@ def cri(make: Maker) -> str:
 def syslog(make: Maker) -> str:
     """A line of syslog."""
     program = make.pick(("sshd", "CRON", "kernel", "systemd", "dhclient"))
-    return f"Mar  1 {make.clock()[:8]} node-{make.number(40)} {program}[{make.number(60_000)}]: {make.words(3, 14)}\n"
+    head = f"Mar  1 {make.clock()[:8]} node-{make.number(40)} {program}[{make.number(60_000)}]"
+    return f"{head}: {make.words(3, 14)}\n"
 
 
 def table(make: Maker) -> str:
     """A row of a table in CSV."""
     cells = f'{make.number(10**9)},2026-03-01 {make.clock()},"{make.words(2, 5)}",{make.number(10**6) / 1000}'
-    return f'{cells},"it\'s ""{make.words(1, 2)}"", {make.words(1, 4)}",{make.pick(LEVELS)},{make.number(2)}\n'
+    quoted = f'"it\'s ""{make.words(1, 2)}"", {make.words(1, 4)}"'
+    return f"{cells},{quoted},{make.pick(LEVELS)},{make.number(2)}\n"
 
 
 def wide(make: Maker) -> str:
     """A line that PowerShell writes into a file in UTF-16."""
-    return f"[2026-03-01 {make.clock()}] [{make.pick(LEVELS)}] C:\\srv\\app{make.number(9)}: {make.words(3, 12)}\r\n"
+    head = f"[2026-03-01 {make.clock()}] [{make.pick(LEVELS)}] C:\\srv\\app{make.number(9)}"
+    return f"{head}: {make.words(3, 12)}\r\n"
 
 
 def coloured(make: Maker) -> str:
@@ -166,10 +170,18 @@ KINDS: Mapping[str, Callable[[Maker], str]] = {
 }
 
 
+PLAIN = ("access log", "syslog")
+"""Kinds with nothing that makes a search slow."""
+
+
+def encoding_of(kind: str) -> str:
+    """The encoding of a kind's logs."""
+    return "utf-16-le" if kind == "UTF-16" else "utf-8"
+
+
 def log_of(kind: str, size: int) -> bytes:
-    """A log of a kind, of about so many bytes."""
-    make, line = Maker(), KINDS[kind]
-    encoding = "utf-16-le" if kind == "UTF-16" else "utf-8"
+    """A log of a kind, of at least this many bytes."""
+    make, line, encoding = Maker(), KINDS[kind], encoding_of(kind)
     lines, written = [], 0
     while written < size:
         lines.append(line(make).encode(encoding))

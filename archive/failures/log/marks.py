@@ -18,12 +18,19 @@ BLANK = rb"(?: |%(?:25)*20|\+)"
 COMMA, COLON, OPENING, CLOSING = (rb"%%(?:25)*%b" % code for code in (b"2C", b"3A", b"28", b"29"))
 
 
+def begun(text: bytes) -> tuple[bytes, ...]:
+    """A text as it is, and its beginning in a URL, blanks in any form."""
+    first, then = text.split(b" ")[:2]
+    return text, first + b"%2", first + b"+" + then[:1]
+
+
 class Mark(NamedTuple):
     """Words in the first line of a kind of failure.
 
     Attributes:
         printed: a line has one of these.
         words: a line has one of these in any form. The longer a word is, the less time a search takes.
+        sought: what blocks of lines are searched for: rare, and of seven bytes or more; or ``words``.
         in_url: what URLs are searched for, blanks in any form; b"" for nothing.
         listed: what lists of numbers are searched for.
         pattern: what a line may have in place of ``printed``: a number stands before or between the words.
@@ -34,20 +41,13 @@ class Mark(NamedTuple):
 
     printed: tuple[bytes, ...]
     words: tuple[bytes, ...]
+    sought: tuple[bytes, ...] = ()
     in_url: bytes = b""
     listed: bytes = b""
     pattern: bytes = b""
     in_pattern: tuple[bytes, ...] = ()
     noted: bytes = b""
     end: bytes = b""
-
-    @property
-    def sought(self) -> tuple[bytes, ...]:
-        """Longer words: a block of lines with such a failure has one of these, or ``listed`` as numbers."""
-        if not self.in_url:
-            return self.words
-        first, then = self.in_url.split(b" ")[:2]
-        return (*self.printed, first + b"%2", first + b"+" + then[:1])
 
     def is_in(self, text: bytes) -> bool:
         """Whether such a failure may begin in a text, in any form."""
@@ -57,6 +57,7 @@ class Mark(NamedTuple):
 HANDLES = Mark(
     (b"Debug info for handle",),
     (b"Debug",),
+    begun(b"Debug info for handle"),
     in_url=b"Debug info for handle",
     listed=b"Debug info for handle",
     # PyTorch 1.9 and 1.10 print single handles without "debug_handles".
@@ -75,6 +76,7 @@ TRACEBACK = Mark(
 NODE = Mark(
     (b"While executing %",),
     (b"executing",),
+    begun(b"While executing %"),
     in_url=b"While executing ",
     listed=b"While executing %",
     noted=rb"While executing %",

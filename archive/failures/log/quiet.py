@@ -19,7 +19,7 @@ CUT = (b"stdout P", b"stderr P")
 STREAM = b'","stream":'
 """Follows the text of a line as Docker writes it; the text ends with a line end unless it is a piece."""
 PIECE = re.compile(rb'(?<!\\n)","stream":|\\\\n","stream":')
-SIEVE = Sieve([*(mark.sought for mark in MARKS), LISTED, (*CUT, STREAM)])
+SIEVE = Sieve([*(mark.sought or mark.words for mark in MARKS), LISTED, (*CUT, STREAM)])
 NUMBERED = range(len(MARKS))
 IN_LIST, IN_PIECES = 1 << len(MARKS), 2 << len(MARKS)
 """The groups of the sieve after those of the marks."""

@@ -102,7 +102,7 @@ class Quad(NamedTuple):
         )
 
     def commonness(self) -> int:
-        """How common the four bytes are in logs, with those around them; one of which less is known counts more."""
+        """How common the four bytes are in logs, with those around them, as far as these are known."""
         known = ALL, self.known_before, self.known_after
         numbers = self.itself, self.before, self.after
         return sum(
