@@ -34,7 +34,7 @@ from archive.reader.facts import handle_digest, splitting_digest
 from archive.reader.lacking import REMEDY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from archive.base.limits import Steps
     from archive.base.spending import Spending
@@ -101,9 +101,9 @@ class FleetAnswers:
         """Note a line of the log, which may name a model."""
         self._naming.saw(line, number, is_failing=is_failing)
 
-    def names_nothing(self, lines: bytes) -> bool:
-        """Whether nothing in lines may name a model."""
-        return self._naming.names_nothing(lines)
+    def naming_in(self, lines: bytes) -> Iterable[int]:
+        """Places of what may name a model."""
+        return self._naming.naming_in(lines)
 
     def named(self, line: bytes) -> bytes:
         """The line: it isn't known which model its hashes belong to."""

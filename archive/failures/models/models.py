@@ -17,6 +17,7 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.problems import problem_of
 from archive.debuginfo.unique_handles import prefix_at_end
+from archive.failures.models.ids import KnownIds
 from archive.io.urls import is_elsewhere
 from archive.reader import opening
 from archive.reader.facts import HandleOwners, facts_of
@@ -344,9 +345,9 @@ class Models:
         return self._grouped(lambda model: model.facts.ids)
 
     @cached_property
-    def id_words(self) -> frozenset[bytes]:
+    def known_ids(self) -> KnownIds:
         """The ids as logs have them."""
-        return frozenset(map(str.encode, self.by_id))
+        return KnownIds(map(str.encode, self.by_id))
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[Model]]:
