@@ -1,0 +1,264 @@
+"""Sees the results of each operator that PyTorch runs, and notes them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from hashlib import blake2b
+from math import isfinite
+from typing import IO, TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from archive.debuginfo.profiles.places import UNKNOWN_PLACE
+from archive.debuginfo.values.observed import Kept, Observed, ObservedOperation, Summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from archive.debuginfo.profiles.places import OperationPlace
+
+DIGEST_SIZE = 8
+SILENT = frozenset(
+    [
+        "aten::_assert_async",
+        "aten::_assert_tensor_metadata",
+        "aten::detach",
+        "aten::lift_fresh_copy",
+        "aten::size",
+        "prim::device",
+        "prim::dtype",
+        "prim::layout",
+    ]
+)
+"""Operators that some forms run and others do not, for no value of the model."""
+
+
+class KeptValues:
+    """Tensors in a file that has no name and is gone when it is closed."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (kept open; ``close``)
+        self._size = 0
+
+    def add(self, tensor: torch.Tensor) -> Kept:
+        """Keep a dense tensor."""
+        data = _bytes_of(tensor)
+        kept = Kept(self._size, len(data), tuple(tensor.shape), name_of(tensor.dtype))
+        self._file.write(data)
+        self._size += len(data)
+        return kept
+
+    def bytes_of(self, kept: Kept) -> bytes:
+        """The elements of a tensor in row-major order."""
+        self._file.seek(kept.offset)
+        return self._file.read(kept.size)
+
+    def tensor(self, kept: Kept) -> torch.Tensor:
+        """A tensor as it was kept."""
+        kind = getattr(torch, kept.dtype)
+        if not kept.size:
+            return torch.empty(kept.shape, dtype=kind)
+        return torch.frombuffer(bytearray(self.bytes_of(kept)), dtype=kind).reshape(kept.shape)
+
+    def close(self) -> None:
+        """Give its room back."""
+        self._file.close()
+
+
+class Recorder:
+    """What is noted of a run.
+
+    Args:
+        form: what runs the model.
+        kept: where values are kept; None to keep none.
+
+    Attributes:
+        observed: what was seen; places are added by :meth:`finish`.
+    """
+
+    def __init__(self, form: str, kept: KeptValues | None) -> None:
+        self.observed = Observed(form)
+        self._kept = kept
+        self._results: list[tuple[str, tuple[Summary, ...], tuple[Kept, ...], tuple[Summary, ...]]] = []
+        self._first: dict[str, int] = {}
+        self._outputs: tuple[tuple[Summary, ...], tuple[Kept, ...]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    @property
+    def ops(self) -> list[str]:
+        """The operators that ran."""
+        return [op for op, *_ in self._results]
+
+    def note(self, op: str, before: Sequence[Summary], given: object, result: object) -> None:
+        """Note the results of an operation.
+
+        Args:
+            before: summaries of arguments that it may have changed, as they were.
+            given: its arguments.
+        """
+        tensors = [dense(tensor) for tensor in tensors_in(result)]
+        results = tuple(map(summary, tensors))
+        kept = tuple(map(self._kept.add, tensors)) if self._kept is not None else ()
+        self._results.append((op, results, kept, self._inputs(results, before, given)))
+
+    def outputs(self, result: object) -> None:
+        """Note what the model returns."""
+        tensors = [dense(tensor) for tensor in tensors_in(result)]
+        kept = tuple(map(self._kept.add, tensors)) if self._kept is not None else ()
+        self._outputs = tuple(map(summary, tensors)), kept
+
+    def _inputs(
+        self, results: Sequence[Summary], before: Sequence[Summary], given: object
+    ) -> tuple[Summary, ...]:
+        """Summaries of the arguments of an operation that is the first to make a NaN or infinite number."""
+        made = [kind for kind in ("nan", "inf") if any(getattr(each, kind) for each in results)]
+        wanted = [kind for kind in made if kind not in self._first]
+        if not wanted:
+            return ()
+        inputs = before or tuple(summary(dense(tensor)) for tensor in tensors_in(given))
+        for kind in wanted:
+            has = any(getattr(each, kind) for each in inputs)
+            asked = kind == "inf" and any(not isfinite(number) for number in numbers_in(given))
+            if not has and not asked:
+                self._first[kind] = len(self._results)
+        return tuple(inputs) if len(self._results) in self._first.values() else ()
+
+    def finish(self, places: Sequence[tuple[OperationPlace, int | str | None] | None]) -> Observed:
+        """The run, with the place and key of each operation; operations without are left out."""
+        observed, visits = self.observed, Counter[object]()
+        by_number: dict[int, ObservedOperation] = {}
+        for number, ((op, results, kept, inputs), found) in enumerate(
+            zip(self._results, places, strict=True)
+        ):
+            if found is None or op in SILENT or not results:
+                continue
+            place, key = found
+            visit = visits[place, key, op]
+            visits[place, key, op] += 1
+            made = ObservedOperation(len(observed.operations), op, place, key, visit, results, kept, inputs)
+            by_number[number] = made
+            observed.operations.append(made)
+        observed.first_nan, observed.first_inf = (
+            by_number.get(self._first.get(kind, -1)) for kind in ("nan", "inf")
+        )
+        if self._outputs is not None:
+            observed.outputs = ObservedOperation(
+                len(observed.operations), "", UNKNOWN_PLACE, None, 0, *self._outputs
+            )
+        return observed
+
+
+class Observer(TorchDispatchMode):
+    """Notes the results of every operator in this thread.
+
+    Args:
+        recorder: what notes them.
+        mark: called before each operation, with its number.
+    """
+
+    def __init__(self, recorder: Recorder, mark: Callable[[int], None]) -> None:
+        super().__init__()
+        self._recorder, self._mark = recorder, mark
+
+    def __torch_dispatch__(
+        self,
+        func: Any,  # noqa: ANN401 (PyTorch's own)
+        types: object,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> Any:  # noqa: ANN401
+        given = (args, kwargs or {})
+        self._mark(len(self._recorder))
+        with without_records():
+            schema = func._schema
+            before = [summary(dense(each)) for each in tensors_in(given)] if schema.is_mutable else []
+            result = func(*args, **(kwargs or {}))
+            self._recorder.note(schema.name, before, given, result)
+        return result
+
+
+class without_records:  # noqa: N801 (used as a function)
+    """No events of PyTorch's profiler in this thread."""
+
+    def __enter__(self) -> None:
+        torch._C._autograd._enable_record_function(False)
+
+    def __exit__(self, *_: object) -> None:
+        torch._C._autograd._enable_record_function(True)
+
+
+def tensors_in(value: object) -> Iterator[torch.Tensor]:
+    """The tensors of a nested value."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from tensors_in(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from tensors_in(each)
+
+
+def numbers_in(value: object) -> Iterator[float]:
+    """The floats of a nested value, tensors aside."""
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from numbers_in(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from numbers_in(each)
+
+
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor as numbers in memory: quantised and sparse ones as what they stand for."""
+    if tensor.is_quantized:
+        return tensor.dequantize()
+    return tensor.to_dense() if tensor.layout != torch.strided else tensor.detach()
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """A dtype's name: ``float32``."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _bytes_of(tensor: torch.Tensor) -> bytes:
+    """The elements in row-major order."""
+    flat = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+    return flat.numpy().tobytes()
+
+
+def summary(tensor: torch.Tensor) -> Summary:
+    """A dense tensor in numbers."""
+    shape, dtype = tuple(tensor.shape), name_of(tensor.dtype)
+    digest = blake2b(_buffer(tensor), digest_size=DIGEST_SIZE).hexdigest()
+    if not tensor.numel():
+        return Summary(shape, dtype, digest=digest)
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
+    zeros = tensor.numel() - int(torch.count_nonzero(tensor))
+    if not tensor.is_floating_point():
+        tensor = tensor.double()
+    elif tensor.element_size() < 4:  # noqa: PLR2004 (bytes: of half precision and smaller)
+        tensor = tensor.float()
+    low, high = (each.item() for each in torch.aminmax(tensor))
+    if isfinite(low) and isfinite(high):
+        std, mean = (each.item() for each in torch.std_mean(tensor, correction=0))
+        return Summary(shape, dtype, low, high, mean, std, zeros, digest=digest)
+    nan = int(torch.isnan(tensor).sum())
+    inf = int(torch.isinf(tensor).sum())
+    finite = tensor[torch.isfinite(tensor)]
+    if not finite.numel():
+        return Summary(shape, dtype, zeros=zeros, nan=nan, inf=inf, digest=digest)
+    low, high = (each.item() for each in torch.aminmax(finite))
+    std, mean = (each.item() for each in torch.std_mean(finite, correction=0))
+    return Summary(shape, dtype, low, high, mean, std, zeros, nan, inf, digest)
+
+
+def _buffer(tensor: torch.Tensor) -> Any:  # noqa: ANN401 (an array of numpy)
+    return tensor.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()
