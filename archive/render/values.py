@@ -132,7 +132,7 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
     for each in _first(gaps, most):
         mark = WEAK_MARK if each.pair.is_weak else ""
         style = "red" if each.gap.is_beyond(diff.tolerance) else ""
-        cells = [mark + _place(each.pair.mine), each.pair.mine.op, each.pair.base.op, *_gap_cells(each.gap)]
+        cells = [mark + _place(each.known), each.pair.mine.op, each.pair.base.op, *_gap_cells(each.gap)]
         table.add(*cells, style=style)
     _rest(table, len(gaps), most)
     yield table
@@ -142,16 +142,16 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
     for at, gap in enumerate(diff.outputs):
         yield f"result {at}: max abs {number(gap.max_abs)}, max rel {number(gap.max_rel)}, SNR {_db(gap.snr_db)} dB"
     if first is not None:
-        yield f"first line beyond the tolerance: {first.pair.mine.line}: {_source(first.pair.mine)}"
+        yield f"first line beyond the tolerance: {first.known.line}: {_source(first.known)}"
         yield (
-            f"  {first.pair.mine.op} in {first.pair.mine.place.module}: "
+            f"  {first.pair.mine.op} in {first.known.place.module}: "
             f"max abs {number(first.gap.max_abs)}, max rel {number(first.gap.max_rel)}, "
             f"SNR {_db(first.gap.snr_db)} dB"
             + (f", {first.gap.odd:,} not finite in one" if first.gap.odd else "")
         )
         drop = diff.largest_drop
-        if drop is not None and drop.pair.mine.line != first.pair.mine.line:
-            yield f"largest drop of SNR: {drop.pair.mine.line}: {_source(drop.pair.mine)}"
+        if drop is not None and drop.known.line != first.known.line:
+            yield f"largest drop of SNR: {drop.known.line}: {_source(drop.known)}"
     elif diff.is_beyond:
         yield "no operation that surely belongs together is beyond the tolerance; the model's result is"
     else:
@@ -170,7 +170,7 @@ def worst_by(diff: ValueDiff, view: ValueView) -> list[ValueGap]:
     }
     worst: dict[str, ValueGap] = {}
     for each in diff.gaps:
-        name = names[view](each.pair.mine)
+        name = names[view](each.known)
         if name not in worst or each.gap.max_rel > worst[name].gap.max_rel:
             worst[name] = each
     return [*worst.values()]
@@ -472,11 +472,11 @@ def comparison_facts(file: str, base: str, diff: ValueDiff) -> RunComparison:
 
 
 def _gap_facts(each: ValueGap) -> GapFacts:
-    source = each.pair.mine.place.source
+    source = each.known.place.source
     return {
         "file": source.file if source else None,
         "line": source.number if source else None,
-        "module": each.pair.mine.place.module,
+        "module": each.known.place.module,
         "operator": each.pair.mine.op,
         "base_operator": each.pair.base.op,
         "paired_by": each.pair.how,

@@ -17,9 +17,13 @@ from archive.reader.lookups.nodes import TOP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import FrameType
 
     from archive.backend.values.observing import KeptValues
     from archive.debuginfo.values.observed import Observed
+
+    Line = tuple[str, int]
+    Lines = tuple[Line | None, Line | None]
 
 EAGER = "eager"
 OWN = __file__.rpartition("/")[0]
@@ -31,21 +35,21 @@ def observe_eager(
     """Run a module once, in the mode that it is in."""
     levels = {each: _levels(module, name) for name, each in module.named_modules()}
     entered: list[tuple[ModuleLevel, ...]] = [levels[module]]
-    found: list[tuple[SourceLine | None, tuple[ModuleLevel, ...]]] = []
+    found: list[tuple[Lines, tuple[ModuleLevel, ...]]] = []
     recorder = Recorder(EAGER, kept)
     hooks = [
         register_module_forward_pre_hook(lambda called, _: entered.append(levels.get(called, entered[-1]))),
         register_module_forward_hook(lambda *_: _left(entered), always_call=True),
     ]
     try:
-        with Observer(recorder, lambda _: found.append((_model_line(), entered[-1]))):
+        with Observer(recorder, lambda _: found.append((_lines(), entered[-1]))):
             result = module(*inputs, **named)
     finally:
         for hook in hooks:
             hook.remove()
     recorder.outputs(result)
     return recorder.finish(
-        [(_place(line, levels, op), None) for (line, levels), op in zip(found, recorder.ops, strict=True)]
+        [(_place(lines, levels, op), None) for (lines, levels), op in zip(found, recorder.ops, strict=True)]
     )
 
 
@@ -67,23 +71,31 @@ def _levels(top: torch.nn.Module, path: str) -> tuple[ModuleLevel, ...]:
     return tuple(made)
 
 
-def _model_line() -> SourceLine | None:
-    """The innermost line of the call stack that is the model's."""
-    frame = sys._getframe(1)
+def _lines() -> Lines:
+    """The innermost line of the call stack that is the model's, and the innermost one."""
+    frame: FrameType | None = sys._getframe(1)
+    innermost = None
     while frame is not None:
         file = frame.f_code.co_filename
-        if not _is_foreign(file):
-            return SourceLine(file, frame.f_lineno, linecache.getline(file, frame.f_lineno).strip())
-        frame = frame.f_back  # type: ignore[assignment]  # the loop's condition
-    return None
+        if not file.startswith(OWN):
+            here = file, frame.f_lineno
+            innermost = innermost or here
+            if not _is_foreign(file):
+                return here, innermost
+        frame = frame.f_back
+    return None, innermost
 
 
 @cache
 def _is_foreign(file: str) -> bool:
-    return is_no_models(file) or file.startswith(OWN)
+    return is_no_models(file)
 
 
 @cache
-def _place(source: SourceLine | None, levels: tuple[ModuleLevel, ...], op: str) -> OperationPlace:
-    hierarchy = ".".join(map(str, levels))
-    return OperationPlace(levels, f"{hierarchy}.{op}", source, source, op)
+def _place(lines: Lines, levels: tuple[ModuleLevel, ...], op: str) -> OperationPlace:
+    own, innermost = (None if line is None else _source_line(*line) for line in lines)
+    return OperationPlace(levels, f"{'.'.join(map(str, levels))}.{op}", own, innermost, op)
+
+
+def _source_line(file: str, number: int) -> SourceLine:
+    return SourceLine(file, number, linecache.getline(file, number).strip())

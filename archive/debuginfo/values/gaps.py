@@ -6,11 +6,13 @@ from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.quick_dataclass import dataclass
+from archive.base.source_files import is_pytorchs
 from archive.debuginfo.values.pairing import Pairs, family
 
 if TYPE_CHECKING:
     from archive.debuginfo.values.observed import Observed, ObservedOperation
-    from archive.debuginfo.values.pairing import Pair
+    from archive.base.source_files import is_pytorchs
+from archive.debuginfo.values.pairing import Pair
 
 DEFAULT_TOLERANCE = 1e-5
 CHOOSING = frozenset(
@@ -69,6 +71,14 @@ class ValueGap(NamedTuple):
 
     pair: Pair
     gap: Gap
+
+    @property
+    def known(self) -> ObservedOperation:
+        """The operation of the run; that of the base where only it knows a line of the model's own code."""
+        mine, base = (
+            each.place.source is not None and not is_pytorchs(each.place.source.file) for each in self.pair[:2]
+        )
+        return self.pair.base if base and not mine else self.pair.mine
 
 
 @dataclass(slots=True)

@@ -10,7 +10,9 @@ among the operations that the steps before it left:
 2. *line*: the nth of a family at a line of a module.
 3. *end of line*, *end of module*: one run has n operations there, the other a multiple of n. The last one of
    each share computes what the one of the other run does; those before it are inside of it.
-4. *line without module*: the nth of a family at a line.
+4. *line without module*, *innermost line*: the nth of a family at a line of the model, or of PyTorch's own
+   source, which is all that a frozen archive knows. As in step 1, both have it equally often with equal sizes.
+5. *order*: the nth of a family in the whole run, likewise.
 
 Pairs of step 3 are weak: what lies before the last one may have another order. A batch normalisation that one run
 has folded into the convolution or the linear layer before it makes this layer's value the normalised one.
@@ -28,9 +30,12 @@ from archive.debuginfo.values.observed import elements
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
+    from archive.debuginfo.profiles.places import SourceLine
     from archive.debuginfo.values.observed import ObservedOperation
 
-How: TypeAlias = Literal["module", "line", "end of line", "end of module", "line without module"]
+How: TypeAlias = Literal[
+    "module", "line", "end of line", "end of module", "line without module", "innermost line", "order"
+]
 WEAK: frozenset[How] = frozenset({"end of line", "end of module"})
 
 LAYOUT = frozenset(
@@ -174,6 +179,8 @@ def paired(mine: Sequence[ObservedOperation], base: Sequence[ObservedOperation])
     pairing.ends(lambda one: (one.line, one.module), "end of line")
     pairing.ends(lambda one: one.module, "end of module")
     pairing.nth(lambda one: (one.line, one.family), "line without module", whole=True)
+    pairing.nth(lambda one: (one.innermost, one.family), "innermost line", whole=True)
+    pairing.nth(lambda one: one.family, "order", whole=True)
     return pairing.result(len(mine), len(base))
 
 
@@ -183,6 +190,7 @@ class _Computed(NamedTuple):
     operation: ObservedOperation
     family: str
     line: Hashable
+    innermost: Hashable
     module: str
 
     @property
@@ -276,11 +284,16 @@ def _computed(operations: Iterable[ObservedOperation]) -> list[_Computed]:
     made = []
     for operation in operations:
         if computes(operation):
-            source = operation.place.source
-            line = (source.file.rpartition("/")[2], source.number) if source else None
-            module = operation.place.module if len(operation.place.levels) > 1 else ""
-            made.append(_Computed(operation, family(operation.op), line, module))
+            place = operation.place
+            module = place.module if len(place.levels) > 1 else ""
+            lines = [_line(line) for line in (place.source, place.innermost)]
+            made.append(_Computed(operation, family(operation.op), *lines, module))
     return made
+
+
+def _line(line: SourceLine | None) -> Hashable:
+    """A line as forms of one model have it in common: their folders may differ."""
+    return None if line is None else (line.file.rpartition("/")[2], line.number)
 
 
 def _folded(operations: Sequence[_Computed], others: Sequence[_Computed]) -> list[_Computed]:
