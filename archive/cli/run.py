@@ -106,11 +106,11 @@ def command(
     """Run a model, and show what each of its operations computed, at its line of the model's source.
 
     PyTorch loads and runs FILE and the base: their code must be trusted. FILE is a TorchScript or lite
-    archive, or an exported program. TorchScript runs without optimisation, random numbers are those of seed 0.
+    archive, or an exported program. TorchScript runs without optimisation, random numbers have seed 0.
 
-    With --base, two forms of one model run with the same inputs: scripted, traced, frozen, quantised, lowered,
-    exported. Their operations are put side by side by module, line and operator; the first line beyond the
-    tolerance is named.
+    With --base, two forms of one model run with the same inputs: scripted, traced, frozen, quantised,
+    lowered, exported. Their operations are put side by side by module, line and operator; the first line
+    beyond the tolerance is named.
 
     Exit status: 0 well, 1 with --base a value is beyond the tolerance, or with --first-nan there is one, 2
     error.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict, TypeVar
 
 from archive.base.errors import counted, one_line
 from archive.debuginfo.values.observed import elements
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from archive.debuginfo.values.observed import Observed, ObservedOperation, Summary, ValueRow, ValueView
     from archive.render.fitted_table import Printed
 
+RowT = TypeVar("RowT")
+
 GAP = 2
 """Between columns: there are many."""
-ALL = 0
 WEAK_MARK = "~"
 
 
@@ -140,15 +141,10 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
         yield f"{WEAK_MARK} may be a neighbour of the operation that computes the same"
     yield ""
     for at, gap in enumerate(diff.outputs):
-        yield f"result {at}: max abs {number(gap.max_abs)}, max rel {number(gap.max_rel)}, SNR {_db(gap.snr_db)} dB"
+        yield f"result {at}: {_gap_in_words(gap)}"
     if first is not None:
         yield f"first line beyond the tolerance: {first.known.line}: {_source(first.known)}"
-        yield (
-            f"  {first.pair.mine.op} in {first.known.place.module}: "
-            f"max abs {number(first.gap.max_abs)}, max rel {number(first.gap.max_rel)}, "
-            f"SNR {_db(first.gap.snr_db)} dB"
-            + (f", {first.gap.odd:,} not finite in one" if first.gap.odd else "")
-        )
+        yield f"  {first.known.op} in {first.known.place.module}: {_gap_in_words(first.gap)}"
         drop = diff.largest_drop
         if drop is not None and drop.known.line != first.known.line:
             yield f"largest drop of SNR: {drop.known.line}: {_source(drop.known)}"
@@ -193,6 +189,11 @@ def _counts(diff: ValueDiff) -> str:
     return ", ".join(words)
 
 
+def _gap_in_words(gap: Gap) -> str:
+    words = f"max abs {number(gap.max_abs)}, max rel {number(gap.max_rel)}, SNR {_db(gap.snr_db)} dB"
+    return words + (f", {gap.odd:,} finite in only one" if gap.odd else "")
+
+
 def _gap_cells(gap: Gap) -> list[str]:
     return [number(gap.max_abs), number(gap.max_rel), _db(gap.snr_db), f"{gap.cosine:.6f}", _count(gap.odd)]
 
@@ -231,7 +232,7 @@ def _cells(result: Summary) -> list[str]:
     return [*map(number, result[2:6]), zeros, _count(result.nan), _count(result.inf)]
 
 
-def _first(rows: Sequence, most: int) -> Sequence:
+def _first(rows: Sequence[RowT], most: int) -> Sequence[RowT]:
     return rows[:most] if most else rows
 
 
@@ -256,7 +257,7 @@ class TensorFacts(TypedDict):
         zeros: how many are 0.
         nan: how many are not a number.
         inf: how many are infinite.
-        digest: BLAKE2b of the elements in row-major order, 8 bytes.
+        digest: the first 8 bytes of SHA-256 of the elements in row-major order.
     """
 
     shape: Sequence[int]

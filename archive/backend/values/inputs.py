@@ -139,9 +139,6 @@ def by_position(given: Inputs, names: Sequence[str], wants: str, file: str) -> I
     """
     rest = names[len(given.args) :]
     ordered = [given.named[name] for name in rest if name in given.named]
-    if (
-        [*given.named]
-        and [name for name in rest[: len(ordered)]] != [name for name in rest if name in given.named]
-    ) or len(ordered) != len(given.named):
+    if set(rest[: len(given.named)]) != set(given.named):
         raise ArchiveError(expected=wants, found=given.text, file=file)
     return Inputs((*given.args, *ordered), {})

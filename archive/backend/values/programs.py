@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx
 
-from archive.backend.values.observing import Recorder, dense, summary, tensors_in
+from archive.backend.values.observing import Recorder, dense, span, tensors_in
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE
 from archive.reader.lookups.nodes import ProgramNode, place_of_node
 
@@ -51,7 +51,7 @@ def observe_program(
     return recorder.finish([place(key) for key in nodes.keys])
 
 
-class _Nodes(torch.fx.Interpreter):
+class _Nodes(torch.fx.Interpreter):  # type: ignore[misc]  # PyTorch has no types of it
     """Notes the results of nodes that call an operator.
 
     Attributes:
@@ -61,7 +61,7 @@ class _Nodes(torch.fx.Interpreter):
     def __init__(
         self, module: torch.nn.Module, recorder: Recorder, keys: list[str] | None = None, scope: str = ""
     ) -> None:
-        super().__init__(module)  # type: ignore[arg-type]  # a GraphModule
+        super().__init__(module)
         self._recorder, self._scope = recorder, scope
         self.keys: list[str] = [] if keys is None else keys
 
@@ -77,7 +77,7 @@ class _Nodes(torch.fx.Interpreter):
             return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         given = (args, kwargs)
-        before = [summary(dense(each)) for each in tensors_in(given)] if schema.is_mutable else []
+        before = [span(dense(each)) for each in tensors_in(given)] if schema.is_mutable else []
         result = super().run_node(n)
         self._recorder.note(schema.name, before, given, result)
         self.keys.append(self._scope + n.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch.export.pt2_archive._package import load_pt2
@@ -65,7 +65,7 @@ class Run:
 
     _repr_html_ = shown_by("of_run")
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -203,7 +203,7 @@ def run(
     return Run(name, observed, kept)
 
 
-def _observed(
+def _observed(  # noqa: PLR0917 (what ``run`` is given)
     source: Source, opened: Archive, given: Inputs, kept: KeptValues | None, method: str, seed: int | None
 ) -> Observed:
     """Run an archive or an exported program."""

@@ -19,7 +19,7 @@ from archive.backend.stock.places import StockPlaces
 from archive.backend.stock.running import LITE, LITE_SCOPE, TORCHSCRIPT, LiteMethod, loaded_module, method_of
 from archive.backend.values.observing import Observer, Recorder
 from archive.base.errors import ArchiveError, one_line
-from archive.debuginfo.profiles.places import UNKNOWN_PLACE, common_place
+from archive.debuginfo.profiles.places import NO_SOURCE, UNKNOWN_PLACE, common_place
 from archive.formats.record_kinds import BYTECODE
 
 if TYPE_CHECKING:
@@ -84,13 +84,25 @@ class Script:
         if self._lite is not None:
             self._lite.check(inputs)
         recorder = Recorder(LITE if self.on_lite else TORCHSCRIPT, kept)
-        with _profiled() as events, Observer(recorder, _mark), torch.jit.optimized_execution(False):
-            result = self._run(*inputs)
+        try:
+            with _profiled() as events, Observer(recorder, _mark), torch.jit.optimized_execution(False):
+                result = self._run(*inputs)
+        except RuntimeError as error:
+            if recorder.failure is None:
+                raise
+            op, message = recorder.failure
+            *_, place = self._places(events, len(recorder) + 1)
+            line = place[0].source if place else None
+            raise RuntimeError(f"{op} at {line or NO_SOURCE}: {message}") from error
         recorder.outputs(result)
+        return recorder.finish(self._places(events, len(recorder)))
+
+    def _places(self, events: Sequence[Any], count: int) -> list[Place | None]:
+        """The place of each operation."""
         places = StockPlaces(self._opened)
         if self._lite is not None:
-            return recorder.finish(_lite_places(events, len(recorder), self._lite, places))
-        return recorder.finish(_script_places(events, len(recorder), places))
+            return _lite_places(events, count, self._lite, places)
+        return _script_places(events, count, places)
 
 
 def _mark(number: int) -> None:
@@ -145,7 +157,7 @@ def _lite_places(
     events: Sequence[Any], count: int, method: LiteMethod, places: StockPlaces
 ) -> list[Place | None]:
     """The place of each operation, by the instruction that it runs in."""
-    instructions, of_operation = [], [-1] * count
+    instructions, of_operation = list[str](), [-1] * count
     for event in events:
         number = _number(event)
         if number is not None:

@@ -11,7 +11,6 @@ from archive.debuginfo.values.pairing import Pairs, family
 
 if TYPE_CHECKING:
     from archive.debuginfo.values.observed import Observed, ObservedOperation
-    from archive.base.source_files import is_pytorchs
 from archive.debuginfo.values.pairing import Pair
 
 DEFAULT_TOLERANCE = 1e-5
@@ -37,7 +36,7 @@ CHOOSING = frozenset(
         "unique_consecutive",
     ]
 )
-"""Operators whose whole numbers follow from comparisons of floats: the smallest difference may change them."""
+"""Operators whose whole numbers follow from comparisons of floats, which the smallest difference changes."""
 
 
 class Gap(NamedTuple):
@@ -75,10 +74,13 @@ class ValueGap(NamedTuple):
     @property
     def known(self) -> ObservedOperation:
         """The operation of the run; that of the base where only it knows a line of the model's own code."""
-        mine, base = (
-            each.place.source is not None and not is_pytorchs(each.place.source.file) for each in self.pair[:2]
-        )
-        return self.pair.base if base and not mine else self.pair.mine
+        return self.pair.base if _has_line(self.pair.base) > _has_line(self.pair.mine) else self.pair.mine
+
+
+def _has_line(operation: ObservedOperation) -> bool:
+    """Whether a line of the model's own code is known."""
+    source = operation.place.source
+    return source is not None and not is_pytorchs(source.file)
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ class Summary(NamedTuple):
         zeros: how many elements are 0.
         nan: how many are not a number.
         inf: how many are infinite.
-        digest: BLAKE2b of the elements in row-major order, 8 bytes as hexadecimal digits.
+        digest: the first 8 bytes of SHA-256 of the elements in row-major order, as hexadecimal digits.
     """
 
     shape: tuple[int, ...]

@@ -2,8 +2,8 @@
 
 Two forms of one model rarely run the same operators: exporting decomposes some, quantising fuses others, and
 layout operations (``view``, ``t``, ``clone``) come and go, which compute nothing and are left out. Operators
-of one *family* compute the same: ``addmm`` and ``linear``. What belongs together is found in these steps, each
-among the operations that the steps before it left:
+of one *family* compute the same: ``addmm`` and ``linear``. What belongs together is found in these steps,
+each among the operations that the steps before it left:
 
 1. *module*: the nth of a family in a module, where both runs have it equally often with equal sizes. It needs
    no lines: non-strict export gives helper functions the line of their caller.
@@ -11,11 +11,12 @@ among the operations that the steps before it left:
 3. *end of line*, *end of module*: one run has n operations there, the other a multiple of n. The last one of
    each share computes what the one of the other run does; those before it are inside of it.
 4. *line without module*, *innermost line*: the nth of a family at a line of the model, or of PyTorch's own
-   source, which is all that a frozen archive knows. As in step 1, both have it equally often with equal sizes.
+   source, which is all that a frozen archive knows. Both have it equally often with equal sizes, as above.
 5. *order*: the nth of a family in the whole run, likewise.
 
-Pairs of step 3 are weak: what lies before the last one may have another order. A batch normalisation that one run
-has folded into the convolution or the linear layer before it makes this layer's value the normalised one.
+Pairs of step 3 are weak: what lies before the last one may have another order. A batch normalisation that
+one run has folded into the convolution or the linear layer before it makes this layer's value the normalised
+one.
 """
 
 from __future__ import annotations
@@ -286,8 +287,8 @@ def _computed(operations: Iterable[ObservedOperation]) -> list[_Computed]:
         if computes(operation):
             place = operation.place
             module = place.module if len(place.levels) > 1 else ""
-            lines = [_line(line) for line in (place.source, place.innermost)]
-            made.append(_Computed(operation, family(operation.op), *lines, module))
+            line, innermost = _line(place.source), _line(place.innermost)
+            made.append(_Computed(operation, family(operation.op), line, innermost, module))
     return made
 
 
