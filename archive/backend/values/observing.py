@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections import Counter
 from hashlib import sha256
 from math import isfinite
@@ -37,10 +38,11 @@ SILENT = frozenset(
 
 
 class KeptValues:
-    """Tensors in a file that has no name and is gone when it is closed."""
+    """Tensors in a file without a name, which is gone when it is closed, or when this object is."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (kept open; ``close``)
+        self.close = weakref.finalize(self, self._file.close)
         self._size = 0
 
     def add(self, tensor: torch.Tensor) -> Kept:
@@ -62,10 +64,6 @@ class KeptValues:
         if not kept.size:
             return torch.empty(kept.shape, dtype=kind)
         return torch.frombuffer(bytearray(self.bytes_of(kept)), dtype=kind).reshape(kept.shape)
-
-    def close(self) -> None:
-        """Give its room back."""
-        self._file.close()
 
 
 class Recorder:
@@ -236,15 +234,21 @@ def name_of(dtype: torch.dtype) -> str:
 
 def _bytes_of(tensor: torch.Tensor) -> bytes:
     """The elements in row-major order."""
-    flat = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
-    data: bytes = flat.view(torch.uint8).numpy().tobytes()
+    data: bytes = _flat(tensor).view(torch.uint8).numpy().tobytes()
     return data
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements in row-major order, one after the other."""
+    flat = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
+    # A single element may have any stride.
+    return flat if flat.stride() == (1,) else flat.clone(memory_format=torch.contiguous_format)
 
 
 def summary(tensor: torch.Tensor) -> Summary:
     """A dense tensor in numbers."""
     shape, dtype = tuple(tensor.shape), name_of(tensor.dtype)
-    flat = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
+    flat = _flat(tensor)
     digest = sha256(flat.view(torch.uint8).numpy()).hexdigest()[:DIGEST_DIGITS]
     if not flat.numel():
         return Summary(shape, dtype, digest=digest)

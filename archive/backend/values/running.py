@@ -26,7 +26,8 @@ from archive.formats.tensor_files.safetensors import DTYPES, build_header
 from archive.io.mapped import Mapped
 from archive.io.output import replacing
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import LOADED_KINDS, FileKind
+from archive.reader.recognition import FileKind
+from archive.reader.recognition.kinds import COMMAND_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,8 +41,7 @@ if TYPE_CHECKING:
 
 FORWARD = "forward"
 SAFE_DTYPES = {name: written for written, name in DTYPES.items()}
-RUN_KINDS = frozenset({*LOADED_KINDS, FileKind.EXPORTED}) - {FileKind.COMPANION}
-"""Files that can be run."""
+RUN_KINDS = COMMAND_KINDS["run"]
 
 
 class Run:

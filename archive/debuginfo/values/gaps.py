@@ -73,8 +73,14 @@ class ValueGap(NamedTuple):
 
     @property
     def known(self) -> ObservedOperation:
-        """The operation of the run; that of the base where only it knows a line of the model's own code."""
-        return self.pair.base if _has_line(self.pair.base) > _has_line(self.pair.mine) else self.pair.mine
+        """The operation of the run, or that of the base where this knows the line better.
+
+        It does if only it knows one of the model's own code, or if the run's is of an exported program:
+        non-strict export gives helper functions the line of their caller.
+        """
+        mine, base = self.pair.mine, self.pair.base
+        is_better = not _has_line(mine) or (mine.node is not None and base.node is None)
+        return base if is_better and _has_line(base) else mine
 
 
 def _has_line(operation: ObservedOperation) -> bool:
