@@ -57,6 +57,7 @@ from archive.render.documents import (
 from archive.render.profile import ProfileComparison, ProfileFacts, SavedProfileFacts
 from archive.render.sizes import ChangesFacts, SizesFacts, WeightsFacts
 from archive.render.symbolicate import LogCauses, NamedSources, Symbolications
+from archive.render.values import RunComparison, RunFacts
 from archive.rewrite.canonicalise import Canonical
 from archive.rewrite.convert import Conversion
 from archive.rewrite.join import Join
@@ -114,6 +115,7 @@ READ: dict[str, list[type]] = {
         SavedProfileFacts,
         ProfileComparison,
     ],
+    "run": [RunFacts, RunComparison],
     "store ls": [ENTRY_FACTS],
     "store get": [_entry("GivenFacts", GIVEN, output=str, exact=bool)],
     "store check": [Verified],

@@ -131,6 +131,7 @@ COMMAND_KINDS = {
     "migrate": ARCHIVE_KINDS,
     "lite": LOADED_KINDS,
     "profile": LOADED_KINDS | {FileKind.ETDUMP},
+    "run": LOADED_KINDS | {FileKind.EXPORTED},
     "store": SHRUNK_KINDS | {FileKind.COMPANION},
     "convert": {FileKind.EXPORTED, FileKind.COMPANION},
 }
