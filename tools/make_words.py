@@ -4,7 +4,7 @@
 
 Exports the models of ``fixtures/words/models.py`` into the folder, unless they are there, and trains zstd
 with what their companions hold. Some are of torchvision, timm and transformers; what is not at hand, or
-cannot be exported, is told and left out. None is among the other fixtures or in
+cannot be exported, is listed and left out. None is among the other fixtures or in
 ``tools/bench/exported.py``, so what is measured there was not trained with.
 
 The dictionaries are part of the format. While they exist, none are written.
@@ -40,7 +40,7 @@ MODELS = Path(__file__).resolve().parents[1] / "fixtures" / "words"
 KINDS = {"": (False, False), "strict": (True, False), "decomposed": (False, True), "both": (True, True)}
 """Whether a program is strict, and decomposed."""
 MOST_NODES, SIZE, SEGMENT, STEP = 200, 1 << 14, 500, 8
-"""Nodes of programs that are trained with, and what zstd is told: bytes of a dictionary, ``k`` and ``d``."""
+"""Nodes of programs that are trained with, and what zstd is given: bytes of a dictionary, ``k`` and ``d``."""
 MACHINE = re.compile(rb"(?<![^\0])/[^\0]*(?=/lib/python3)")
 """The part of a path that differs from machine to machine."""
 

@@ -121,7 +121,7 @@ def build_packed(contents: Contents, level: int) -> bytes:
             build_blocks(BY_NAME[name].number, columns[name], encoding, level)
             for name, encoding in blocks.items()
         ]
-    sections += built_objects(contents.behind, level)
+    sections += built_objects(contents.object_tails, level)
     version = VERSION if "handle.place" in columns and is_rule(columns["handle.place"]) else OLDEST
     return written(CompanionLayout.PACKED, contents.archive_id, sections, version)
 
@@ -323,10 +323,10 @@ def parse_packed(data: memoryview, directory: Directory) -> Contents:
         columns: Columns = {name: packed.whole(name) for name in packed if name not in STRING_COLUMNS}
         strings = packed.strings
         check(columns, len(strings), unread=MODELLED)
-        behind = parsed_objects(data, directory)
+        tails = parsed_objects(data, directory)
         columns = restored(columns, packed.templates, strings.length)
         check(columns, len(strings))
-        return Contents(directory.archive_id, NormalForm(columns, strings), packed.raw, behind)
+        return Contents(directory.archive_id, NormalForm(columns, strings), packed.raw, tails)
 
 
 class PackedLookup(CompanionLookup):

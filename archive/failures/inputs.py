@@ -100,7 +100,7 @@ class InputFailure(Failure):
     def __init__(self, stream: LogStream, above: Iterable[bytes]) -> None:
         super().__init__(stream)
         line = REFUSED.fullmatch(stream.text(0) or b"")
-        assert line is not None  # noqa: S101 (else it is no failure)
+        assert line is not None  # noqa: S101 (else it isn't a failure)
         self._line = {key: text for key, text in line.groupdict().items() if text is not None}
         near = (RESIZED.fullmatch(text) for text in islice(above, ABOVE))
         resized = next(filter(None, near), None) if "resized" in self._line else None

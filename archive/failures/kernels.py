@@ -211,7 +211,7 @@ class KernelFailure(Failure):
     def __init__(self, stream: LogStream) -> None:
         super().__init__(stream)
         line = named_line(stream.text(0) or b"")
-        assert line is not None  # noqa: S101 (else it is no such line)
+        assert line is not None  # noqa: S101 (else it isn't such a line)
         self.named = line.named
 
     @property

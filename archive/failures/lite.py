@@ -55,7 +55,7 @@ class LiteFailure(Failure):
         super().__init__(stream)
         self._text = stream.text(0) or b""
         line = HANDLES_NOT_FOUND.match(self._text)
-        assert line is not None  # noqa: S101 (else it is no failure)
+        assert line is not None  # noqa: S101 (else it isn't a failure)
         self._start, self._stop = line.span("text")
         self.digits = (line["joined"] or line["single"]).decode()
         self.is_joined = line["joined"] is not None

@@ -172,7 +172,7 @@ def _take_names(drafts: Sequence[tuple[str, Draft | Upload]], *, force: bool) ->
 
 @contextmanager
 def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
-    """A file for the time of the block: beside a target, or in memory where there is no target's path."""
+    """A file for the time of the block: beside a target, or in memory where the target has no path."""
     from archive.io.urls import is_url  # noqa: PLC0415 (only those who write files pay for it)
 
     if is_url(beside):

@@ -138,13 +138,13 @@ def _span(groups: Sequence[CauseGroup]) -> list[str]:
 
 def _shown_notes(notes: Sequence[str], shown: Shown) -> list[str]:
     """Notes as they are shown: without those that may have paths, where paths are not shown."""
-    told = [note for note in notes if shown.has_paths or not re.search(r"[/\\]", note)]
-    if len(told) < len(notes):
-        told.append(
-            f"{counted(len(notes) - len(told), 'note')} that may have paths: --source full shows them"
+    visible = [note for note in notes if shown.has_paths or not re.search(r"[/\\]", note)]
+    if len(visible) < len(notes):
+        visible.append(
+            f"{counted(len(notes) - len(visible), 'note')} that may have paths: --source full shows them"
         )
-    cut = [plain(note[:LONGEST_NOTE]) for note in told[:MOST_NOTES]]
-    more = len(told) - len(cut)
+    cut = [plain(note[:LONGEST_NOTE]) for note in visible[:MOST_NOTES]]
+    more = len(visible) - len(cut)
     return [*cut, f"{counted(more, 'further note')}"] if more else cut
 
 

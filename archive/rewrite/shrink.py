@@ -223,7 +223,7 @@ def _shrinkage(
 ) -> Shrinkage:
     kind = before.recognised.kind
     refused = refusals_as_before(after, before)
-    cut = sum(len(part.behind) for part in before.spare.cuts.values())
+    cut = sum(len(part.tail) for part in before.spare.cuts.values())
     sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for place, container in enumerate((before.container, after.container)):
         for name, record in container.records.items():

@@ -36,7 +36,7 @@ TIMES = "the time of each line is looked for, which takes 5 µs a failure"
 GOALS = {(3, "unique"): 10_000, (3, "plain"): 10_000, (MODELS, "unique"): 8_000, (MODELS, "plain"): 4_000}
 """Failures a second, by the number of models and the log."""
 NOTE = (
-    "*unique*: handles tell the model; *plain*: only the failure itself does. The 50 models are three, "
+    "*unique*: handles identify the model; *plain*: only the failure itself does. The 50 models are three, "
     "trained anew: their debug info is the same. Of the *edited* ones, each has other lines. The aims are "
     "for repeated failures."
 )

@@ -35,7 +35,7 @@ DEFINED = (
 )
 ALLOCATOR = (
     "PyTorch's profiler takes 3 µs for each mark and each allocation, of which an operation has one or two; "
-    "without marks, only clocks would tell which operation allocates; its older profiler has no addresses"
+    "without marks, only clocks would show which operation allocates; its older profiler has no addresses"
 )
 PEAK = """
 import sys, torch

@@ -210,7 +210,7 @@ class Account:
             depth: levels of folders or modules that labels keep: ``__torch__.torch.*`` at depth 2.
 
         Raises:
-            ValueError: there is no such view.
+            ValueError: the view is unknown.
         """
         view = View(view)
         if view is View.WEIGHTS:
@@ -241,7 +241,7 @@ class Account:
             depth: as for :meth:`by`.
 
         Raises:
-            ValueError: there is no such view.
+            ValueError: the view is unknown.
         """
         return changes(base.by(view, depth), self.by(view, depth))
 

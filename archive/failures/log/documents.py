@@ -249,7 +249,7 @@ class Passed:
         return self._last.get(mark, b"")
 
     def add(self, line: bytes) -> None:
-        """Note a line that is no longer kept, and may open a text."""
+        """Note a line that was dropped, and may open a text."""
         self._waiting.append(line)
         self._size += len(line)
         if self._size > MOST_WAITING:

@@ -168,13 +168,13 @@ class _Machine:
 
     def _other(self, op: object) -> None:
         """Take off what an instruction takes, and put on as many as it puts."""
-        before, behind = list(getattr(op, "stack_before", ())), list(getattr(op, "stack_after", ()))
-        if self._mark in before:
+        taken, put = list(getattr(op, "stack_before", ())), list(getattr(op, "stack_after", ()))
+        if self._mark in taken:
             self._cut()
-            self._last(before.index(self._mark))
-        elif before:
-            self._last(len(before))
-        self._stack += [None] * len(behind)
+            self._last(taken.index(self._mark))
+        elif taken:
+            self._last(len(taken))
+        self._stack += [None] * len(put)
 
 
 # --- JSON

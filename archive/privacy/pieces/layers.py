@@ -1,6 +1,6 @@
 r"""Layers: the strings of some bytes as they stand there, each once, with how often it is there.
 
-The form of the bytes tells where strings are: between other bytes, in ASCII, UTF-8, UTF-16 or UTF-32, which
+The form of the bytes says where strings are: between other bytes, in ASCII, UTF-8, UTF-16 or UTF-32, which
 NumPy has; in JSON, cut at its quotes in columns; in a pickle (``pickle_strings``). Where a string stands is
 looked up only when asked for, as nearly all strings reveal nothing.
 

@@ -4,7 +4,7 @@ A frame of a Python stack stays one line with the source that follows it. String
 themselves are read in the same way, and strings with escapes again without these; what base64 and the like in
 them stand for is a piece of its own.
 
-The form of the bytes tells where strings are: JSON, a pickle, UTF-16 and UTF-32, or any other. A string may
+The form of the bytes says where strings are: JSON, a pickle, UTF-16 and UTF-32, or any other. A string may
 be a layer's bytes itself: JSON in JSON.
 """
 

@@ -127,7 +127,7 @@ class UnpackBounds:
     def __init__(self) -> None:
         self._bytes = memory.current().memory // SHARE
         self._streams = MOST_STREAMS
-        self._is_told = False
+        self._has_noted_limit = False
         self.problems: list[str] = []
 
     @property
@@ -147,17 +147,17 @@ class UnpackBounds:
             depth: how many others it is in.
         """
         if depth >= DEEPEST:
-            self.tell(name, "packed too deep, not read")
+            self.note(name, "packed too deep, not read")
             return False
         if self._streams <= 0 or self._bytes <= 0:
-            if not self._is_told:
-                self.tell(name, "packed, not read, nor is any after it: too much in one file")
-            self._is_told = True
+            if not self._has_noted_limit:
+                self.note(name, "packed, not read, nor is any after it: too much in one file")
+            self._has_noted_limit = True
             return False
         self._streams -= 1
         return True
 
-    def tell(self, name: str, problem: str) -> None:
+    def note(self, name: str, problem: str) -> None:
         """Note what could not be read."""
         self.problems.append(one_line(f"{name}: {problem}" if name else problem))
 
@@ -302,7 +302,7 @@ class Walker:
         except LimitError:
             raise
         except ArchiveError as problem:  # damaged: what is stored is read all the same
-            self._bounds.tell(name, f"{problem.found or problem}; its stored bytes were read")
+            self._bounds.note(name, f"{problem.found or problem}; its stored bytes were read")
             data = record.raw()
         if is_tensor:
             # A tensor's bytes begin like anything by chance: only what packs all of them counts.
@@ -330,7 +330,7 @@ class Walker:
         except LimitError:
             raise
         except ArchiveError as problem:
-            self._bounds.tell(name, f"{problem}; it was read as plain bytes")
+            self._bounds.note(name, f"{problem}; it was read as plain bytes")
         if bytes(data[:WIDTH]) in MARKS:
             with memory.lent(COPIES * len(data), "a text in UTF-16"):
                 if text := wide_text(data):
@@ -366,8 +366,8 @@ class Walker:
             yield from self._texts(FilePiece(name, kind, memoryview(strings)), 0)
         for record, raw in contents.raw_records.items():
             yield from self._plain(memoryview(raw), f"{name}{INSIDE}{record}", kind, 0)
-        if contents.behind:
-            yield from self._plain(memoryview(contents.behind), f"{name}{INSIDE}behind segments", kind, 0)
+        if tails := contents.object_tails:
+            yield from self._plain(memoryview(tails), f"{name}{INSIDE}after segments", kind, 0)
 
     def _plain(
         self,
@@ -400,7 +400,7 @@ class Walker:
             for stream in streams(piece.bytes):
                 yield from self._stream(stream, data, name, kind, depth)
             for how in unread(piece.bytes):
-                self._bounds.tell(name, f"{how}, which is not read")
+                self._bounds.note(name, f"{how}, which is not read")
             for at, end in embedded(piece.bytes):
                 inside = f"{piece.record}{INSIDE}zip at byte {at:,}"
                 if self._bounds.may_unpack(inside, depth):
@@ -409,7 +409,7 @@ class Walker:
                     except LimitError:
                         raise
                     except ArchiveError as problem:
-                        self._bounds.tell(inside, f"{problem}")
+                        self._bounds.note(inside, f"{problem}")
         yield from self._sections(data, name, kind, depth)
 
     def _numbers(
@@ -464,7 +464,7 @@ class Walker:
         if (
             content.problem and not stream.start and stream.how not in ("zlib", "deflate")
         ):  # others begin so by chance
-            self._bounds.tell(inside, content.problem)
+            self._bounds.note(inside, content.problem)
         if content.data:
             with memory.lent(len(content.data), "what a stream holds"):
                 yield from self._content(memoryview(content.data), inside, kind, depth + 1)
@@ -477,11 +477,11 @@ class Walker:
                 if section.how:
                     yield from self._stream(PackedStream(section.how, 0), section.data, inside, kind, depth)
                 else:
-                    self._bounds.tell(inside, "compressed in a way that is not known")
+                    self._bounds.note(inside, "compressed in a way that is not known")
         except LimitError:
             raise
         except ArchiveError as problem:
-            self._bounds.tell(name, f"{problem}")
+            self._bounds.note(name, f"{problem}")
 
 
 def _without(data: memoryview, start: int, stop: int) -> memoryview:

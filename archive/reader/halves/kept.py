@@ -149,7 +149,7 @@ def kept_handles(
     if METHOD_HANDLES not in opened.records:
         if handles or salt:
             what = "make unique" if (handles or "unique") == "unique" else handles
-            why = f"has no debug handles to {what}: there is no {METHOD_HANDLES}"
+            why = f"has no debug handles to {what}, as {METHOD_HANDLES} is missing"
             raise UnfitOptionsError(why, file=opened.file, options=("handles", "salt"))
         return KeptHandles(())
     choice = handles or ("unique" if salt else by_default)
