@@ -17,7 +17,7 @@ from archive.cli.reading import takes_reader
 from archive.cli.status import Cause
 from archive.describe.sizes import View
 from archive.describe.sizes.budgets import BudgetFile, SizeBudget
-from archive.describe.sizes.measure import Question, Totals, measure
+from archive.describe.sizes.measure import Question, SizeTotals, measure
 from archive.io.mapped import source_of
 from archive.io.places import exists, is_folder, joined, last_part
 from archive.io.urls import name_of
@@ -180,7 +180,7 @@ class _Measuring:
     def __init__(self, asked: _FileQuestion, reader: FileReader, rows: int, amount: Amount) -> None:
         self._asked, self._reader, self._rows, self._amount = asked, reader, rows, amount
         self._gate = _Gate(asked.budget_file, reader.annotations)
-        self._totals = Totals()
+        self._totals = SizeTotals()
 
     def single(self, name: str) -> ExitStatus:
         """Show where the bytes of a file go, or what changed in it.
@@ -266,7 +266,7 @@ class _Measuring:
                 )
             seen[file.relative] = file.name
 
-    def _shown(self, new: int, old: int, measures: Measures | Totals) -> FittedTable:
+    def _shown(self, new: int, old: int, measures: Measures | SizeTotals) -> FittedTable:
         view = self._asked.question.view
         if self._asked.base is None:
             return sizes_text(new, measures.labels, view, self._rows, amount=self._amount)

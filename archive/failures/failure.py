@@ -121,7 +121,7 @@ def written(stream: LogStream, at: int, others: Mapping[int, bytes]) -> bytes:
     return stream.written(at, others[at]) if at in others else stream.line(at).data
 
 
-class Cause(NamedTuple):
+class FailureCause(NamedTuple):
     """What failed: failures with the same cause have an equal one.
 
     Attributes:
@@ -180,7 +180,7 @@ class Answer:
     notes: tuple[tuple[int, str], ...] = ()
     is_named: bool = False
     is_possible: bool = False
-    cause: Cause | None = None
+    cause: FailureCause | None = None
     models: tuple[str, ...] = ()
     is_unproven: bool = False
     is_split: bool = False

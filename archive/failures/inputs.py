@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import counted, one_line, shown
 from archive.base.strings import decoded
-from archive.failures.failure import Answer, Cause, Failure
+from archive.failures.failure import Answer, Failure, FailureCause
 from archive.failures.instructions import HEAD, MOST_BEHIND, method_in
 from archive.failures.nodes import digest
 from archive.formats.etrecord import edge_program
@@ -260,5 +260,5 @@ def _line(failure: InputFailure, method: str, inputs: tuple[ProgramInput, ...]) 
 
 def _answer(failure: InputFailure, lines: list[str], where: str) -> Answer:
     text = "\n".join(lines).encode("utf-8", "surrogatepass")
-    cause = Cause("", 0, where, failure.why)
+    cause = FailureCause("", 0, where, failure.why)
     return Answer(failure, text, is_possible=True, cause=cause)

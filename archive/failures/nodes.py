@@ -24,7 +24,7 @@ from archive.base.errors import several
 from archive.base.strings import decoded
 from archive.container.names import as_bytes
 from archive.debuginfo.frames import BEGINNING
-from archive.failures.failure import Answer, Cause, Failure, leave
+from archive.failures.failure import Answer, Failure, FailureCause, leave
 from archive.failures.hashed_words import names_of
 from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
@@ -309,7 +309,7 @@ def answer_of(
     trace = node.site.frames
     place = (trace.of_model.file, trace.of_model.line) if trace else ("", 0)
     explanation = text(node).encode("utf-8", "surrogatepass")
-    return Answer(failure, explanation, is_possible=True, cause=Cause(*place, node.hierarchy, ""))
+    return Answer(failure, explanation, is_possible=True, cause=FailureCause(*place, node.hierarchy, ""))
 
 
 def listed(nodes: Sequence[ProgramNode]) -> str:

@@ -23,7 +23,7 @@ from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.failures.code_records import CodeLines, FrameCode, problem_of
-from archive.failures.failure import MAX_LINES, Cause, place_of, written
+from archive.failures.failure import MAX_LINES, FailureCause, place_of, written
 from archive.failures.log.log_line import ending
 from archive.failures.printed import (
     CODE,
@@ -195,10 +195,10 @@ class Traceback:
         return bool(self.renamed)
 
     @property
-    def cause(self) -> Cause:
+    def cause(self) -> FailureCause:
         """What failed, by the frames of serialized code; there must be one."""
         frames = [frame for frame in reversed(self.frames) if frame.is_serialized]
-        return Cause(*place_of(frame.original for frame in frames), decoded(frames[0].function), "")
+        return FailureCause(*place_of(frame.original for frame in frames), decoded(frames[0].function), "")
 
     def original(self, limits: Limits, steps: Steps) -> bytes:
         """The traceback of the original code: each frame's original source, or its own lines."""

@@ -35,7 +35,7 @@ REPLACES = "force=True"
 EXISTS = "the file exists; pass --force to replace it"
 STANDARD_OUTPUT = "standard output"
 """Its name in errors."""
-KINDS = {
+SPECIAL_FILES = {
     stat.S_IFDIR: "folder",
     stat.S_IFCHR: "character device",
     stat.S_IFBLK: "block device",
@@ -68,7 +68,7 @@ def check_target(path: Target, *, force: bool) -> None:
         kind = stat.S_IFREG
     if kind != stat.S_IFREG:
         raise ArchiveError(
-            f"is a {KINDS.get(kind, 'special file')}, and only regular files are written; "
+            f"is a {SPECIAL_FILES.get(kind, 'special file')}, and only regular files are written; "
             "`-o -` writes a single file to standard output",
             file=os.fspath(path),
         )

@@ -11,8 +11,8 @@ shows, :class:`~archive.page.shown.Shown`; ``span``, the first and the last time
 their model, or ""; ``notes``, why failures stay unexplained, and what was left out; ``causes``.
 
 ``causes``, a row for each, those with most failures first: ``count``, ``file``, ``line``, ``where`` and
-``message`` as :class:`~archive.failures.failure.Cause` has them, ``models`` (numbers), ``first`` and ``last``
-(times as the log has them, or ""), ``seconds`` (the last time as a number, to sort by; or null),
+``message`` as :class:`~archive.failures.failure.FailureCause` has them, ``models`` (numbers), ``first`` and
+``last`` (times as the log has them, or ""), ``seconds`` (the last time as a number, to sort by; or null),
 ``times`` (counts in equal intervals of one span that all causes share, or null where no line has a time),
 ``excerpt`` (the explanation in the log; "" where none is shown), ``marked`` (the first and the last of its
 lines, from 0, that show ``file`` and ``line``; or null where none does), ``link``: numbers of a model and of

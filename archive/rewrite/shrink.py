@@ -126,7 +126,7 @@ def shrink(
             ``mobile_debug_handles.pkl``, without which a failure on a device names none.
         salt: any text; another one gives unique handles another prefix.
         keep: for ``embed``: kinds of debug info that PyTorch still finds in a ``.pt2``, beside ``modules``:
-            see :data:`archive.reader.halves.kept.KINDS`. The companion has all of them.
+            see :data:`archive.reader.halves.kept.KIND_BY_WORD`. The companion has all of them.
         drop: for ``embed``: kinds that it does not: ``modules``.
         strength: for ``embed``: level of zstd in the companion, 1 to 22.
         force: replace an existing file.

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.patterns import pattern_of
 from archive.privacy.leaks.people import LONGEST_NAME, MOST_OF_VALUE
 from archive.privacy.leaks.vocabulary import places_of
-from archive.privacy.pieces.layers import JsonLayer, PlainLayer
+from archive.privacy.pieces.escaped_layers import JsonLayer
+from archive.privacy.pieces.layers import PlainLayer
 from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, MOST_OPCODES, PickleLayer
 
 if TYPE_CHECKING:

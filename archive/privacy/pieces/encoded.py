@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.patterns import pattern_of
 from archive.base.quick_dataclass import dataclass
+from archive.privacy.pieces.escaped_layers import ESCAPES
 from archive.privacy.pieces.framed import framed
-from archive.privacy.pieces.layers import ESCAPES
 from archive.privacy.pieces.long_runs import bits_of, long_runs
 from archive.privacy.pieces.packed import PACKED
 from archive.privacy.pieces.pickle_strings import OLD, OLD_FIRST, is_pickle

@@ -25,7 +25,8 @@ from archive.pickles.ops import (
     PROTO,
     STOP,
 )
-from archive.privacy.pieces.layers import TO_NUL, Layer, counted, shift
+from archive.privacy.pieces.escaped_layers import shift
+from archive.privacy.pieces.layers import TO_NUL, Layer, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

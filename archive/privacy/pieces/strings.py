@@ -19,21 +19,10 @@ from archive.base import memory
 from archive.base.patterns import pattern_of
 from archive.debuginfo import frames
 from archive.privacy.pieces.encoded import TENSORS, from_latin, in_latin, is_file, runs, ways_in
+from archive.privacy.pieces.escaped_layers import JSON, EscapeLayer, JsonLayer, escaped, is_json, of_json
 from archive.privacy.pieces.framed import is_text
 from archive.privacy.pieces.joined import Joined
-from archive.privacy.pieces.layers import (
-    JSON,
-    SHORTEST,
-    EscapeLayer,
-    JsonLayer,
-    PlainLayer,
-    escaped,
-    is_json,
-    of_json,
-    of_numbers,
-    of_plain,
-    of_wide,
-)
+from archive.privacy.pieces.layers import SHORTEST, PlainLayer, of_numbers, of_plain, of_wide
 from archive.privacy.pieces.lengths import without_lengths
 from archive.privacy.pieces.long_runs import COPIES
 from archive.privacy.pieces.pickle_strings import OLD_FIRST, PickleLayer, begins_pickle, is_pickle, of_pickle
