@@ -7,7 +7,7 @@ and functions of ``torch.nn``, of which scripted models quote each one that they
 
 Exports the models of ``fixtures/words/models.py`` into the folder, unless they are there, and trains zstd
 with what their companions hold. Some are of torchvision, timm and transformers; what is not at hand, or
-cannot be exported, is told and left out. None is among the other fixtures or in
+cannot be exported, is listed and left out. None is among the other fixtures or in
 ``tools/bench/exported.py``, so what is measured there was not trained with.
 
 The dictionaries are part of the format: one that exists is not written again.
@@ -46,7 +46,7 @@ MODELS = Path(__file__).resolve().parents[1] / "fixtures" / "words"
 KINDS = {"": (False, False), "strict": (True, False), "decomposed": (False, True), "both": (True, True)}
 """Whether a program is strict, and decomposed."""
 MOST_NODES, SIZE, SEGMENT, STEP = 200, 1 << 14, 500, 8
-"""Nodes of programs that are trained with, and what zstd is told: bytes of a dictionary, ``k`` and ``d``."""
+"""Nodes of programs that are trained with, and what zstd is given: bytes of a dictionary, ``k`` and ``d``."""
 NUMBERS = ((), *((4,) * count for count in (1, 2, 3, 4)), (2, 4), (8, 2), (1,), ((4,),))
 """What modules are made with: the first that one takes."""
 MACHINE = re.compile(rb"(?<![^\0])/[^\0]*(?=/lib/python3)")

@@ -1,7 +1,7 @@
 """Write the JSON Schemas of what ``--json`` prints, one a command, to ``docs/schemas``.
 
     python -m tools.schemas             writes them
-    python -m tools.schemas --check     tells which differ from those that would be written; status 1 then
+    python -m tools.schemas --check     lists those that would be written otherwise; status 1 then
 
 They are made of the classes of results, and of those in ``archive/render``; docstrings are the descriptions.
 Objects have no other keys than those that are described.
@@ -122,7 +122,7 @@ READ: dict[str, list[type]] = {
     "store rm": [RemovedFacts],
     "demo": [DemoFacts],
 }
-"""Commands, and what they tell of a file: one of these."""
+"""Commands, and what they say of a file: one of these."""
 ENDED: dict[str, type] = {"inspect": Totals}
 """Commands whose documents may end with sums."""
 MADE: dict[str, tuple[type, list[type]]] = {
@@ -137,7 +137,7 @@ MADE: dict[str, tuple[type, list[type]]] = {
     "store add": (AddedFacts, [ENTRY_FACTS]),
     "store gc": (InFile, [Cleaned]),
 }
-"""Commands that tell what became of a file, and with it, where all went well, what their work gave."""
+"""Commands that say what became of a file, and with it, where all went well, what their work gave."""
 CHANGES = [Change, TensorChange, TextChange]
 """What a change of ``diff`` is: one of these."""
 LISTED = [Finding, Place, Report]

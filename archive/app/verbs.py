@@ -16,7 +16,7 @@ from archive.reader.recognition.kinds import FOLDER_KINDS
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-FOR_ALL = {"force", "limits", "dry_run"}
+SHARED_OPTIONS = {"force", "limits", "dry_run"}
 """Options that are not a verb's own."""
 
 
@@ -51,7 +51,7 @@ def task_of(verb: str, given: Mapping[str, Any], **settings: Any) -> Task:  # no
     call = getattr(importlib.import_module(VERBS[verb].home), verb)
     parameters = inspect.signature(call).parameters.values()
     # Paths come first; ``convert`` takes its layout by position, too.
-    shared = {"source", "companion", "out", *FOR_ALL}
+    shared = {"source", "companion", "out", *SHARED_OPTIONS}
     own = {parameter.name: parameter for parameter in parameters if parameter.name not in shared}
     for name in given:
         if name not in own:

@@ -60,7 +60,7 @@ class Annotations:
             self._kept[severity].append(Annotation(severity, place, title, "\n".join(shown)))
 
     @contextmanager
-    def behind(self) -> Iterator[None]:
+    def printed_last(self) -> Iterator[None]:
         """Print the annotations after the block.
 
         What the block prints may have names that a stranger chose, and the runner would obey ``##[command]``

@@ -161,7 +161,7 @@ def _note_rest(explainer: LogExplainer, models: Models | None) -> ExitStatus:
         printing.note(line)
     if models is None:
         return Cause.UNEXPLAINED.when(explainer.unknown)
-    printing.tell_unread(models.unread)
+    printing.print_unread(models.unread)
     failures = explainer.explained + explainer.unknown
     rest = explainer.unknown - explainer.ambiguous
     printing.note(

@@ -226,18 +226,18 @@ def flush() -> None:
 def note(message: str) -> None:
     """Write a line for the person at the terminal to standard error, unless ``--quiet`` is given."""
     if not showing.quiet:
-        tell(message)
+        print_error(message)
 
 
-def tell(message: str) -> None:
+def print_error(message: str) -> None:
     """Write a line about an error to standard error, if that is open and can be written."""
     complain(f"debug-archive: {one_line(message)}\n")
 
 
-def tell_unread(unread: Mapping[str, str]) -> None:
+def print_unread(unread: Mapping[str, str]) -> None:
     """Write a line for each model that could not be read."""
     for file, why in unread.items():
-        tell(f"not read: {file}: {why}")
+        print_error(f"not read: {file}: {why}")
 
 
 def complain(text: str) -> None:

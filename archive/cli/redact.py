@@ -290,7 +290,7 @@ def command(
             raise
         if not maker.as_json and not maker.dry_run:
             printing.show(texts.redact_refusal_text(refusal.facts), aside=True)
-        printing.tell(f"{refusal.file}: not clean, so nothing is written; --partial writes it anyway")
+        printing.print_error(f"{refusal.file}: not clean, so nothing is written; --partial writes it anyway")
         return Cause.NOT_CLEAN.status
 
 

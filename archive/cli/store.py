@@ -244,7 +244,7 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
         contents = store.listing()
     entries = [entry for entry in contents.entries if _fits(entry, patterns)]
     for why in contents.unread.values():
-        printing.tell(why)
+        printing.print_error(why)
     for other in contents.foreign:
         printing.note(f"{one_line(str(other))}: isn't a file of a store; ignored")
     if as_json:
@@ -372,7 +372,7 @@ def rm(words: tuple[str, ...], *, path: str, waiting: Waiting, limits: Limits, a
 @options.limit_option
 @facts_options()
 def gc(*, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> ExitStatus:
-    """Remove what is no longer needed: leftovers of removed companions and killed processes.
+    """Remove leftovers: those of removed companions and killed processes.
 
     Companions of one model that were added concurrently are re-stored as differences from each other.
     """

@@ -305,7 +305,7 @@ def _named_by(handles: Sequence[Sequence[int]], models: Models) -> tuple[Archive
         UsageError: they name none, or several.
     """
     models_named = models.named_by(handles)
-    printing.tell_unread(models.unread)
+    printing.print_unread(models.unread)
     if len(models_named) != 1:
         many = counted(len(models), "model")
         raise click.UsageError(f"nothing names one of {many}: give its FILE, or unique handles")

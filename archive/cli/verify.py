@@ -80,7 +80,7 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
     """  # noqa: D301 (click reads the backspace)
     check = partial(_check, limits=reader.limits, mapped=reader.mapped)
     run = _Verification(reader, quiet=quiet)
-    with reader.annotations.behind():
+    with reader.annotations.printed_last():
         if is_single(files) and not (reader.as_json or reader.as_sarif):
             name, checked = name_of(files[0]), check(files[0])
             diagnostics = run.take(name, checked)

@@ -250,18 +250,18 @@ def _unlzma(data: memoryview, size: int) -> bytes:
 # --- the section of objects
 
 
-def built_objects(behind: bytes | memoryview, level: int) -> list[tuple[SectionLine, bytes]]:
+def built_objects(tails: bytes | memoryview, level: int) -> list[tuple[SectionLine, bytes]]:
     """The section, if there is anything in it.
 
     Up to 4 MiB LZMA is by far the best for DWARF, and as fast as zstd at its best.
     """
-    if not behind:
+    if not tails:
         return []
-    small = len(behind) <= MIDDLING
+    small = len(tails) <= MIDDLING
     level = STRONGEST if small else level
-    with memory.lent(encoder_bytes(len(behind), level), "bytes of shared objects"):
-        codec, data = compressed(bytes(behind), level, Codec.LZMA if small else None)
-    return [(MAPPED_LINE.row(OBJECTS, 1, codec, 0, 0, len(behind), len(data), zlib.crc32(data)), data)]
+    with memory.lent(encoder_bytes(len(tails), level), "bytes of shared objects"):
+        codec, data = compressed(bytes(tails), level, Codec.LZMA if small else None)
+    return [(MAPPED_LINE.row(OBJECTS, 1, codec, 0, 0, len(tails), len(data), zlib.crc32(data)), data)]
 
 
 def parsed_objects(data: memoryview, directory: Directory) -> bytes | memoryview:

@@ -61,13 +61,13 @@ class Contents:
         form: the debug information. Among its columns are those of the tables ``member`` and ``raw`` and the
             facts in ``file``, which other normal forms lack.
         raw: the bytes of the records that PyTorch's rules cannot rebuild, concatenated.
-        behind: the bytes after the segments of shared objects, concatenated.
+        object_tails: the bytes after the segments of shared objects, concatenated.
     """
 
     archive_id: bytes
     form: NormalForm
     raw: bytes | memoryview = b""
-    behind: bytes | memoryview = b""
+    object_tails: bytes | memoryview = b""
 
     @property
     def columns(self) -> Columns:
@@ -122,10 +122,10 @@ class Contents:
 
         columns = [self.columns[name].tolist() for name in OBJECT_TABLE if name in self.columns]
         bounds = firsts(self.columns["object.length"]).tolist() if columns else [0]
-        if bounds[-1] != len(self.behind):
-            expected = f"{len(self.behind)} bytes"
+        if bounds[-1] != len(self.object_tails):
+            expected = f"{len(self.object_tails)} bytes"
             raise ArchiveError(place="object.length", expected=expected, found=str(bounds[-1]))
-        pieces = [memoryview(self.behind)[begin:end] for begin, end in pairwise(bounds)]
+        pieces = [memoryview(self.object_tails)[begin:end] for begin, end in pairwise(bounds)]
         tables = zip(*columns, strict=True)
         return [(SectionTable(*table), piece) for table, piece in zip(tables, pieces, strict=True)]
 

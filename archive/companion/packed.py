@@ -125,7 +125,7 @@ def build_packed(contents: Contents, level: int) -> bytes:
             build_blocks(BY_NAME[name].number, columns[name], encoding, level)
             for name, encoding in blocks.items()
         ]
-    sections += built_objects(contents.behind, level)
+    sections += built_objects(contents.object_tails, level)
     version = ORDERED if "handle.place" in columns and is_rule(columns["handle.place"]) else OLDEST
     if any(section.codec == Codec.SOURCES for section, _ in sections):
         version = VERSION
@@ -332,10 +332,10 @@ def parse_packed(packed: PackedColumns) -> Contents:
         columns: Columns = {name: packed.whole(name) for name in packed if name not in STRING_COLUMNS}
         strings = packed.strings
         check_stored(columns, len(strings), MODELLED)
-        behind = parsed_objects(packed.data, packed.directory)
+        tails = parsed_objects(packed.data, packed.directory)
         columns = restored(columns, packed.templates, strings.length)
         check_restored(columns, len(strings), MODELLED)
-        return Contents(packed.directory.archive_id, NormalForm(columns, strings), packed.raw, behind)
+        return Contents(packed.directory.archive_id, NormalForm(columns, strings), packed.raw, tails)
 
 
 class PackedLookup(CompanionLookup):

@@ -81,7 +81,7 @@ class Inspection:
             where a large remote file would have to be fetched whole.
         redacted_id: the archive id of the redacted archive that a companion fits, too; "" for none.
         platforms: the platforms whose rules give ``.data/serialization_id`` for the records: one, or none if
-            no known platform's do; None where there is no such record.
+            no known platform's do; None without that record.
         origin: the PyTorch releases that may have written it; None where a companion has the debug info.
         migrated: whether it keeps its original from before a migration.
         version: contents of the record ``.data/version`` or ``version``; "" where there is none.
@@ -155,7 +155,7 @@ def inspect(archive: Archive) -> Inspection:
         debug_bytes=stored_debug_bytes(archive),
         kind=archive.recognised.kind,
         what=archive.recognised.what,
-        advice=archive.recognised.told and archive.recognised.reason,
+        advice=archive.recognised.own_advice and archive.recognised.reason,
         companion=labels_in_words(companion, (label,)) if companion and label else companion,
         label=label,
         archive_id=_archive_id(archive),

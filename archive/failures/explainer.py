@@ -38,7 +38,7 @@ from archive.failures.printed import HANDLES_NOT_FOUND, WHOLE_HEADING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from archive.failures.failure import Answer, Answers, Cause, LoggedLines
+    from archive.failures.failure import Answer, Answers, FailureCause, LoggedLines
     from archive.failures.log.log_line import LogLine
     from archive.reader.archive import Archive
 
@@ -301,7 +301,7 @@ class CauseGroup:
     """
 
     models: tuple[str, ...]
-    cause: Cause
+    cause: FailureCause
     count: int
     first: int
     last: int
@@ -320,7 +320,7 @@ class Causes:
     """
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[tuple[str, ...], Cause], CauseGroup] = {}
+        self._groups: dict[tuple[tuple[str, ...], FailureCause], CauseGroup] = {}
         self.others = 0
         self.room = 0
         self.times = TimeCounts()

@@ -121,7 +121,7 @@ PROGRAM_COLUMNS = (
     Column(
         140,
         "line.blank",
-        "columns before the mark below it; -1 if there is no mark",
+        "columns before the mark below it; -1 without a mark",
         low=NO_ROW,
         high=MOST_MARKED,
     ),
@@ -234,7 +234,7 @@ COLUMNS = (
     Column(38, "digest.line", "first 3 bytes of the blake2b of a line of code", high=1 << 24),
     Column(40, "row.offset", "byte of the generated code; -1 in lowered modules", low=None),
     Column(41, "row.range", "source of the code from that byte on", "range"),
-    Column(42, "row.line", "line of that byte, from 0; -1 where there is no code", low=NO_ROW),
+    Column(42, "row.line", "line of that byte, from 0; -1 without code", low=NO_ROW),
     Column(43, "row.column", "bytes before it in that line", low=None),
     Column(48, "range.source", "source that the range is part of", "source"),
     Column(49, "range.start", "first byte of the range in the source's text"),

@@ -256,7 +256,7 @@ class Companion(Closing):
             column: in bytes, from 0.
 
         Returns:
-            The source range; None where there is no such record, or no range begins before the place.
+            The source range; None if the record is missing, or no range begins before the place.
         """
         with in_file(self.file):
             return self.opened.places.of_line(name + RANGES_SUFFIX, line, column)

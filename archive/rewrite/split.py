@@ -108,7 +108,7 @@ def split(
             name the archive, too. See :mod:`archive.debuginfo.unique_handles`.
         salt: any text; another one gives unique handles another prefix.
         keep: kinds of debug info that stay in exported programs, beside ``modules``, and in compiled models:
-            see :data:`archive.reader.halves.kept.KINDS`. The companion has all of them.
+            see :data:`archive.reader.halves.kept.KIND_BY_WORD`. The companion has all of them.
         drop: kinds that do not stay: ``modules``.
         layout: of the companion: ``packed`` is small, ``mapped`` opens in no time at any size.
         level: of zstd, 1 to 22.

@@ -80,7 +80,7 @@ def build_index(entries: Iterable[StoreEntry]) -> bytes:
 
 
 def read_index(folder: Folder) -> dict[str, StoreEntry]:
-    """The entries of an index, by archive id; none if there is no index, or it cannot be trusted.
+    """The entries of an index, by archive id; none if the index is missing, or cannot be trusted.
 
     It is read, and never mapped: whoever may write to the folder may cut it short meanwhile.
     """

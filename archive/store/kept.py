@@ -113,7 +113,7 @@ KeptHeader: TypeAlias = Row
 
 
 def base_name(header: KeptHeader) -> str:
-    """The digest of the base's body, in hex; "" where there is no base."""
+    """The digest of the base's body, in hex; "" without a base."""
     return header.base.hex() if header.depth else ""
 
 

@@ -88,7 +88,7 @@ class OwnStore(AnyStore[EntryT], Protocol[EntryT]):
         """Remove the companion of an entry's ``key``."""
 
     def gc(self) -> Cleaned:
-        """Remove what is no longer needed."""
+        """Remove leftovers."""
 
     def check(self) -> Iterator[Diagnostic]:
         """Look for what is wrong; the ``record`` of each diagnostic is a file or an object of the store."""

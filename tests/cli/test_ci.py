@@ -13,7 +13,7 @@ import pytest
 from archive.cli.ci import CAUSE_RULES, cause_result, source_in_repository
 from archive.container.serialization_id import RECORD_NAME
 from archive.failures.explainer import CauseGroup
-from archive.failures.failure import Cause
+from archive.failures.failure import FailureCause
 from archive.privacy.leaks import LeakKind
 from archive.render.ci import Annotation, SarifResult, sarif
 from tests.support.commands import called, run
@@ -462,7 +462,7 @@ def test_a_file_outside_of_the_repository_has_a_url(file: str, expected: str) ->
 
 
 def test_what_names_in_a_model_have_in_them_stays_text() -> None:
-    cause = Cause("a\udcff\ud800.py", 3, "top\x1b[31m", "line\n::error::\u202e")
+    cause = FailureCause("a\udcff\ud800.py", 3, "top\x1b[31m", "line\n::error::\u202e")
     result = cause_result(CauseGroup((), cause, 2, 1, 9), "app.log")
     log = json.loads(json.dumps(sarif("1.0.0", CAUSE_RULES, [result])))
     check_log(log)

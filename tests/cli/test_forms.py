@@ -12,7 +12,7 @@ import pytest
 
 from archive.cli import printing
 from archive.cli.commands import COMMANDS, group
-from archive.cli.forms import CSV, FOR_ALL
+from archive.cli.forms import COMMON_FORMS, CSV
 from archive.cli.showing import JSON, TEXT
 from tests.support.commands import called, well
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
@@ -57,7 +57,7 @@ def test_a_command_has_both_options_or_neither() -> None:
             if "--format" in options:
                 choice = options["--format"].type
                 assert isinstance(choice, click.Choice)
-                assert [TEXT, *FOR_ALL] == [*choice.choices][: len(FOR_ALL) + 1]
+                assert [TEXT, *COMMON_FORMS] == [*choice.choices][: len(COMMON_FORMS) + 1]
 
 
 @pytest.mark.parametrize("words", ASKED, ids=lambda words: words[0])

@@ -27,7 +27,7 @@ from archive.failures.kernels import (
     ROW,
     named_line,
 )
-from archive.failures.kinds import KINDS
+from archive.failures.kinds import FAILURE_KINDS
 from archive.failures.log.lines import MAX_LINE, InnerLines, Lines
 from archive.failures.log.marks import MARKS, PATTERNS, PRINTED
 from archive.failures.log.quiet import has_failure
@@ -291,12 +291,12 @@ def test_a_mark_is_found_in_each_of_its_encodings(mark: bytes, around: bytes) ->
 
 
 def test_each_mark_is_of_a_kind() -> None:
-    assert {kind.mark for kind in KINDS} == {*MARKS}
+    assert {kind.mark for kind in FAILURE_KINDS} == {*MARKS}
 
 
 ACCEPTED = {
     begins: [cast("Any", begins).__self__.pattern]
-    for begins in (kind.begins for kind in KINDS)
+    for begins in (kind.begins for kind in FAILURE_KINDS)
     if begins not in (named_line, refusal_in)
 } | {
     refusal_in: [rb".*ExecuTorch: " + REFUSED.pattern.removeprefix(rb"(?P<prefix>.*?)")],
@@ -306,13 +306,13 @@ ACCEPTED = {
         rb".*" + ROW.pattern.removeprefix(rb"(?:\A| )") + rb".*",
     ],
 }
-"""The texts that each row of ``KINDS`` may accept, by what finds its beginning."""
+"""The texts that each row of ``FAILURE_KINDS`` may accept, by what finds its beginning."""
 
 
 @settings(deadline=None, max_examples=examples(300))
 @given(st.data())
 def test_each_line_in_which_a_failure_begins_has_a_mark(data: st.DataObject) -> None:
-    begins = data.draw(st.sampled_from([kind.begins for kind in KINDS]))
+    begins = data.draw(st.sampled_from([kind.begins for kind in FAILURE_KINDS]))
     pattern = data.draw(st.sampled_from(ACCEPTED[begins]))
     text = data.draw(st.from_regex(re.compile(pattern), fullmatch=True))
     assert not begins(text) or has_failure(text)

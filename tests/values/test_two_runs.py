@@ -137,7 +137,7 @@ def test_each_operation_is_in_one_pair_inside_one_or_left(
 ) -> None:
     found = paired(mine, base)
     for side, operations in enumerate((mine, base)):
-        in_pairs = [pair[side].number for pair in found.pairs]
+        in_pairs = [(pair.mine, pair.base)[side].number for pair in found.pairs]
         assert len({*in_pairs}) == len(in_pairs)
         counted = len(in_pairs) + found.inside[side] + len(found.left[side]) + found.layout[side]
         assert counted == len(operations)

@@ -38,7 +38,7 @@ GOALS = {(3, "unique"): 10_000, (3, "plain"): 10_000, (MODELS, "unique"): 8_000,
 GOALS_EDITED = {MODELS: 1_000, 500: 500}
 """New failures a second, by the number of models."""
 NOTE = (
-    "*unique*: handles tell the model; *plain*: only the failure itself does. The 50 models are three, "
+    "*unique*: handles identify the model; *plain*: only the failure itself does. The 50 models are three, "
     "trained anew: their debug info is the same. Of the *edited* ones, each has other lines. The aims are "
     "for repeated failures."
 )

@@ -181,7 +181,7 @@ MAX_CALL_DEPTH = 200
 
 
 def unmangled(type_name: str) -> str:
-    """A qualified class without ``___torch_mangle_N``, which PyTorch inserts to tell equal names apart."""
+    """A qualified class without ``___torch_mangle_N``, which PyTorch inserts to distinguish equal names."""
     return MANGLING.sub("", type_name)
 
 
@@ -317,7 +317,7 @@ class _Inliner:
         """Follow a node that uses an object of a class of the model's own.
 
         Returns:
-            False if there is no such object, or the node has to run; nothing is done then.
+            False if the object is missing, or the node has to run; nothing is done then.
         """
         if not node.inputs or scope.numbers.get(node.inputs[0].name, -1) not in self._objects:
             return False

@@ -179,7 +179,7 @@ GAP = "\n" * 4
 """Keeps these out of the lines that PyTorch shows."""
 STATEMENT = re.compile(rb"%b(\d+)$" % HANDLE_COMMENT.encode())
 HANDLE_OR_TABLE = re.compile(r"# debug (?:handle (\d+)|table (.*))\n")
-BEHIND = f"{GAP}# debug ".encode()
+CARRIED = f"{GAP}# debug ".encode()
 
 
 def carrying(table: str) -> str:
@@ -236,7 +236,7 @@ class Carried:
             text, tail, filename = bytes(source.text), filename, b""
         elif filename == GENERATED_FILE.encode() or _has_mark(source):
             whole = bytes(source.text)
-            end = whole.rfind(BEHIND)
+            end = whole.rfind(CARRIED)
             text, tail = (whole[:end], whole[end:]) if end >= 0 else (whole, b"")
         else:
             return None
@@ -274,7 +274,7 @@ def _has_mark(source: Source) -> bool:
     """Whether a source of the model carries something: its last line shows it."""
     text = source.text
     last = map(bytes, text.pieces[-2:]) if isinstance(text, Text) else [bytes(text)]
-    return BEHIND.strip() in b"".join(last)
+    return CARRIED.strip() in b"".join(last)
 
 
 def _statement(text: bytes, start: int) -> int | None:

@@ -249,11 +249,11 @@ class Beginning(NamedTuple):
         text = without_end(first.data)
         while strings := [string for string in LITERAL.finditer(text) if has_failure(string[0])]:
             start, stop = strings[0].span()
-            before, behind = text[:start], text[stop:]
-            is_between = before.endswith(SEPARATORS) and (not behind or behind.startswith(SEPARATORS))
+            before, after = text[:start], text[stop:]
+            is_between = before.endswith(SEPARATORS) and (not after or after.startswith(SEPARATORS))
             if is_between and not {*b"{["} & {*before} and b"\\" not in text[start:stop]:
                 break  # a cell of a table in CSV, whose quotes are doubled and not escaped
-            quote = Quoted(before, behind)
+            quote = Quoted(before, after)
             part = quote.part(0, text)
             if part is None or len(strings) > 1 or len(quotes) == MOST_NESTED:
                 return None

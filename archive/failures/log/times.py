@@ -103,7 +103,7 @@ class LogTimes:
 
 
 def _time_of(match: re.Match[bytes]) -> LogTime | None:
-    """The time that a match says; None where there is no such day or hour."""
+    """The time that a match says; None if the day or hour doesn't exist."""
     parts = match.groupdict()
     if parts.get("name"):
         month, day = 1 + MONTHS.index(parts["name"]), int(parts["of_name"])

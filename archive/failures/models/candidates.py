@@ -158,7 +158,7 @@ class FleetAnswers:
         """The model that may have failed so and can't be read; "" where facts rule out each such model.
 
         The one whose name is first, so that the order of models doesn't count. If none is left that can be
-        read, one without facts, which may be of anything, is no reason: there is a better one.
+        read, one without facts, which may be of anything, isn't a reason: there is a better one.
         """
         unread = [model for model in models if model.file in self.models.unread]
         damaged = [model for model in unread if model.has_facts and failure.may_be_of(model.facts)]

@@ -40,7 +40,7 @@ PACKAGE = f"{__name__.partition('.')[0]}."
 """Begins the names of this project's modules."""
 BEGINNING = 8
 """The least digits for the beginning of an archive id."""
-KINDS = COMMAND_KINDS["symbolicate"]
+EXPLAINING_KINDS = COMMAND_KINDS["symbolicate"]
 
 
 def why_unread(file: str, error: ArchiveError | OSError) -> str:

@@ -36,7 +36,7 @@ UNBOUNDED = {
     "an approximate match": re.compile(ESCAPED + rb"\{[\d<=+,]*[deis](?:[<=+,][\d<=+,deis]*)?[:}]"),
     "a pattern with comments, (?x),": re.compile(ESCAPED + rb"\(\?[A-Za-z\d]*x[A-Za-z\d]*[-:)]"),
 }
-"""What ``regex`` has and where no count tells the size: the stack of a search then grows without bound."""
+"""What ``regex`` has and where no count gives the size: the stack of a search then grows without bound."""
 SLOW = 0.01
 """Seconds; a search that takes longer is counted."""
 MOST_SLOW = 2.0
@@ -91,7 +91,7 @@ def _check_size(pattern: bytes, name: str) -> None:
     """Refuse a pattern that would be long once its counts are written out, before it is compiled.
 
     Counts of groups may be nested, those of single characters may not. So the product of the former, times
-    the sum of the latter, is no less than the steps, wherever the groups begin and end.
+    the sum of the latter, is at least the number of steps, wherever the groups begin and end.
     """
     for what, construct in UNBOUNDED.items():
         if construct.search(pattern):

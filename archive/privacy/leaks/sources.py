@@ -140,10 +140,10 @@ def _marked(data: bytes) -> Iterator[re.Match[bytes]]:
     """What follows a ``#``, to the end of the line; in a string, a ``#`` marks nothing."""
     at = 0
     while comment := COMMENT.search(data, at):
-        behind = _end_of_literal(data, comment, at)
-        if not behind:
+        end = _end_of_literal(data, comment, at)
+        if not end:
             yield comment
-        at = behind or comment.end()
+        at = end or comment.end()
 
 
 def _end_of_literal(data: bytes, comment: re.Match[bytes], seen: int) -> int:
@@ -298,8 +298,8 @@ def lines_of(archive: Archive, kind: FileKind) -> SourceLines:
         own, model = _lines(table)
     except ArchiveError as problem:
         return _unread(problem)
-    telling = {line for line in model if WORD.search(line) and not frames.BYTES_CALL.fullmatch(line)}
-    return SourceLines(frozenset(own - model), frozenset(telling))
+    revealing = {line for line in model if WORD.search(line) and not frames.BYTES_CALL.fullmatch(line)}
+    return SourceLines(frozenset(own - model), frozenset(revealing))
 
 
 def _unread(problem: ArchiveError) -> SourceLines:
@@ -332,8 +332,8 @@ def _lines(table: SourceTable) -> tuple[set[bytes], set[bytes]]:
         is_open = ~ends_line[piece]
         counts = np.diff(first)
         is_open[first[1:][counts > 0] - 1] = False  # nothing follows the last piece
-        is_told = is_open | (may_be_written[piece] & np.repeat(no_name[filename], counts))
-        is_whole = np.diff(firsts(is_told.astype(np.int64))[first]) > 0
+        needs_whole = is_open | (may_be_written[piece] & np.repeat(no_name[filename], counts))
+        is_whole = np.diff(firsts(needs_whole.astype(np.int64))[first]) > 0
         for row in np.flatnonzero(is_whole).tolist():
             text = str(table[low + row].text).encode()
             is_written = bool(no_name[filename[row]]) and (WRITTEN.match(text) or BUILT_IN.match(text))

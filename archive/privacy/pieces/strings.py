@@ -4,7 +4,7 @@ A frame of a Python stack stays one line with the source that follows it. String
 themselves are read in the same way, and strings with escapes again without these; what base64 and the like in
 them stand for is a piece of its own.
 
-The form of the bytes tells where strings are: JSON, a pickle, UTF-16 and UTF-32, or any other. A string may
+The form of the bytes says where strings are: JSON, a pickle, UTF-16 and UTF-32, or any other. A string may
 be a layer's bytes itself: JSON in JSON.
 """
 
@@ -22,21 +22,10 @@ from archive.base import memory
 from archive.base.patterns import pattern_of
 from archive.debuginfo import frames
 from archive.privacy.pieces.encoded import TENSORS, from_latin, in_latin, is_file, runs, ways_in
+from archive.privacy.pieces.escaped_layers import JSON, EscapeLayer, JsonLayer, escaped, is_json, of_json
 from archive.privacy.pieces.framed import is_text
 from archive.privacy.pieces.joined import Joined
-from archive.privacy.pieces.layers import (
-    JSON,
-    SHORTEST,
-    EscapeLayer,
-    JsonLayer,
-    PlainLayer,
-    escaped,
-    is_json,
-    of_json,
-    of_numbers,
-    of_plain,
-    of_wide,
-)
+from archive.privacy.pieces.layers import SHORTEST, PlainLayer, of_numbers, of_plain, of_wide
 from archive.privacy.pieces.lengths import without_lengths
 from archive.privacy.pieces.long_runs import COPIES
 from archive.privacy.pieces.pickle_strings import OLD_FIRST, PickleLayer, begins_pickle, is_pickle, of_pickle

@@ -165,7 +165,7 @@ def found_in(
         in_model: finds what has a name in a model.
 
     Returns:
-        One, or several that cannot be told apart by the name; none where nothing has it.
+        One, or several that the name doesn't distinguish; none where nothing has it.
     """
     chosen = [item for model, key in scoped(name, models) for item in in_model(models[model], key)]
     return chosen or [item for model in models.values() for item in in_model(model, name)]

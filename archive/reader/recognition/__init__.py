@@ -31,7 +31,7 @@ from archive.base.errors import ArchiveError, LimitError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.magic import is_companion
 from archive.container.container import Container
-from archive.container.directory import bytes_behind, has_end
+from archive.container.directory import bytes_after, has_end
 from archive.container.headers import FLAG_UTF8, LOCAL
 from archive.formats.method_handles import METHOD_RECORDS
 from archive.formats.record_kinds import (
@@ -270,7 +270,7 @@ def head_kind(mapped: Mapped | Fetched) -> FileKind:
 
 def _no_zip(data: Bytes, *, look: bool = True) -> Recognised:
     if len(data) and LOCAL.magic.startswith(data[: len(LOCAL.magic)]):
-        others = bytes_behind(data)
+        others = bytes_after(data)
         if others:
             what = f"a zip with {others:,} other byte{'s' * (others != 1)} after its end"
             whole = f"this tool wants it without them: `head -c {len(data) - others}`"

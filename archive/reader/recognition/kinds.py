@@ -289,17 +289,17 @@ class Recognised:
     Attributes:
         kind: of the file.
         what: the kind in words, with details of this file: "a state dict of 2 tensors".
-        told: advice for this file, where that of its kind does not fit; else "".
+        own_advice: advice for this file, where that of its kind does not fit; else "".
     """
 
     kind: FileKind
     what: str
-    told: str = ""
+    own_advice: str = ""
 
     @property
     def advice(self) -> str:
         """A sentence about what to do with such a file."""
-        return self.told or ADVICE[self.kind]
+        return self.own_advice or ADVICE[self.kind]
 
     @property
     def reason(self) -> str:
