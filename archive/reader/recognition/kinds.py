@@ -188,7 +188,7 @@ def may_have_failed(name: str, kind: FileKind) -> bool:
     return kind is not FileKind.CUT_SAFETENSORS and not is_weights
 
 
-FEW = 4
+FEW = 5
 """If at most this many commands do not work on a kind of files, its sentence names these, not the others."""
 
 DAMAGED_KINDS = {FileKind.CUT, FileKind.CUT_SAFETENSORS, FileKind.EMPTY}
