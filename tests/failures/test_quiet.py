@@ -10,10 +10,9 @@ from archive.failures.log.beginnings import NOTHING, Above
 from archive.failures.log.cut_lines import CutLines
 from archive.failures.log.documents import MARKS as OPENING_MARKS
 from archive.failures.log.documents import form_of
-from archive.failures.log.marks import MARKS, PRINTED
+from archive.failures.log.marks import LISTED, MARKS, PRINTED
 from archive.failures.log.quiet import (
     CUT,
-    LISTED,
     SIEVE,
     STREAM,
     has_failure,
