@@ -40,7 +40,7 @@ GOALS_EDITED = {MODELS: 1_000, 500: 500}
 NOTE = (
     "*unique*: handles identify the model; *plain*: only the failure itself does. The 50 models are three, "
     "trained anew: their debug info is the same. Of the *edited* ones, each has other lines. The aims are "
-    "for repeated failures."
+    "for repeated failures, and for edited models for new ones."
 )
 QUIET = b"".join(
     b"2026-01-01 12:00:%02d INFO service request %d took %d ms\n" % (line % 60, line, line * 7 % 100)
@@ -131,8 +131,8 @@ def measure(folder: Path) -> Iterator[Table | Aim]:
         yield Aim(f"failures a second, {count} models, {name}", often, goal, "", more=True)
     for count, goal in GOALS_EDITED.items():
         models = fleet(folder / f"fleet-edited-{count}", count, edited=True)
-        once, often = (failures(models, "plain", repeated) for repeated in (1, OFTEN))
-        rates.append((count, "plain, edited", f"{once:,.0f}", f"{often:,.0f}"))
+        once = failures(models, "plain", 1)
+        rates.append((count, "plain, edited", f"{once:,.0f}", ""))
         yield Aim(f"new failures a second, {count} edited models", once, goal, "", more=True)
     headings = ("models", "log", "failures/s, each once", f"each {OFTEN} times")
     yield Table("Failures a second", headings, rates, NOTE)
