@@ -1,4 +1,4 @@
-"""Stop a model that tells of its builders, or publish what is left of it with proof."""
+"""Stop a model that reveals its builders, or publish what is left of it with proof."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,5 +11,5 @@ for finding in archive.leaks(SOURCE).counted():
 with TemporaryDirectory() as folder:
     public, private = Path(folder, "public.ptl"), Path(folder, "private.ptdbg")
     proof = archive.redact(SOURCE, public, private, preset="publish")
-    print("left:", proof.left or "nothing")
+    print("left:", ", ".join([*map(str, proof.remaining), *proof.problems]) or "nothing")
     print("leaks now:", len(archive.leaks(public).counted()))

@@ -1,4 +1,4 @@
-"""Bad input ends in one error that says where; a check tells all that is wrong in a file."""
+"""Bad input ends in one error that says where; a check lists all that is wrong in a file."""
 
 from pathlib import Path
 

@@ -43,7 +43,7 @@ def main() -> None:
 def _memory(kind: str) -> int:
     """Bytes of this process: its address space, or what is resident, which a fork starts with.
 
-    ``getrusage`` does not tell: its maximum includes the process that started this one.
+    ``getrusage`` doesn't show: its maximum includes the process that started this one.
     """
     pages = Path("/proc/self/statm").read_text("utf-8").split()[("VM", "RSS").index(kind)]
     return int(pages) * resource.getpagesize()

@@ -54,7 +54,7 @@ STATUSES = {0: "well", 1: "findings", 2: "refused"}
 SIZES = (4, 16, 64, 256, 1024, 4096)
 """Classes of memory, in MiB."""
 LOOP_SECONDS = 0.004
-"""Of CPU, for the loop of :mod:`tests.support.cost`: of the machine whose seconds the page tells."""
+"""Of CPU, for the loop of :mod:`tests.support.cost`: of the machine whose seconds the page shows."""
 TIMES = (1, 3, 12)
 """Classes of CPU time, in seconds."""
 

@@ -87,13 +87,13 @@ def faults(tree: Path, path: Path) -> list[Fault]:
 
 
 def numbered(found: list[Fault]) -> list[Fault]:
-    """The same, like changes of one function told apart: ``0 -> 1 (2 of 3)``."""
-    every, seen, told = Counter(one.key for one in found), Counter[Key](), []
+    """The same, like changes of one function distinguished: ``0 -> 1 (2 of 3)``."""
+    every, seen, distinct = Counter(one.key for one in found), Counter[Key](), []
     for one in found:
         seen[one.key] += 1
         several = f" ({seen[one.key]} of {every[one.key]})" if every[one.key] > 1 else ""
-        told.append(one._replace(change=one.change + several))
-    return told
+        distinct.append(one._replace(change=one.change + several))
+    return distinct
 
 
 def nodes(tree: ast.AST, function: str) -> Iterator[tuple[str, ast.expr | ast.stmt]]:

@@ -54,23 +54,23 @@ class Outcome(NamedTuple):
     """Whether the tests succeed, and if not, the first that fails."""
 
     well: bool
-    told: str
+    failure: str
 
 
 class Failures:
     """A plugin of pytest: notes the first failure."""
 
-    told = ""
+    failure = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a test's failure."""
         if report.failed:
-            self.told = self.told or f"{report.nodeid}: {_last_line(report)}"
+            self.failure = self.failure or f"{report.nodeid}: {_last_line(report)}"
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note a file that cannot be imported."""
         if report.failed:
-            self.told = self.told or f"{report.nodeid}: {_last_line(report)}"
+            self.failure = self.failure or f"{report.nodeid}: {_last_line(report)}"
 
 
 def _last_line(report: pytest.TestReport | pytest.CollectReport) -> str:
@@ -154,19 +154,19 @@ class Runs:
 
     def listen(self, paths: list[str]) -> Outcome:
         """Run tests, note what each calls, and import what they import."""
-        told = self._told(paths, set(), SECONDS, listening=True)
-        self.called = [Called(*one) for one in told["called"]]
-        for name in told["imported"]:
+        answer = self._answer(paths, set(), SECONDS, listening=True)
+        self.called = [Called(*one) for one in answer["called"]]
+        for name in answer["imported"]:
             with suppress(ImportError):  # a fork that needs the module imports it
                 importlib.import_module(name)
-        return Outcome(told["well"], told["told"])
+        return Outcome(answer["well"], answer["failure"])
 
     def run(self, files: list[str], place: str) -> Outcome:
         """Run files, the tests that call a place first."""
         callers = {one.test for one in self.called if place in one.places}
         seconds = sum(one.seconds for one in self.called if one.file in files)
-        told = self._told(files, callers, CPU_SECONDS + 10 * int(seconds), listening=False)
-        return Outcome(told["well"], told["told"])
+        answer = self._answer(files, callers, CPU_SECONDS + 10 * int(seconds), listening=False)
+        return Outcome(answer["well"], answer["failure"])
 
     def files(self, place: str, below: list[str]) -> list[str]:
         """The test files below some paths: those that call a place first, the quickest before others."""
@@ -177,8 +177,10 @@ class Runs:
                 seconds[one.file not in calling, one.file] += one.seconds
         return [file for _, file in sorted(seconds, key=lambda key: (key[0], seconds[key]))]
 
-    def _told(self, paths: list[str], callers: set[str], seconds: int, *, listening: bool) -> dict[str, Any]:
-        """What a forked process tells of its tests."""
+    def _answer(
+        self, paths: list[str], callers: set[str], seconds: int, *, listening: bool
+    ) -> dict[str, Any]:
+        """What a forked process reports of its tests."""
         answer = self.tree / "answer.json"
         answer.unlink(missing_ok=True)
         process = os.fork()
@@ -186,7 +188,7 @@ class Runs:
             self._as_child(paths, callers, seconds, answer, listening=listening)
         status = _ended(process)
         if status is None or not answer.exists():
-            return {"well": False, "told": _ending(status), "called": [], "imported": []}
+            return {"well": False, "failure": _ending(status), "called": [], "imported": []}
         return dict(json.loads(answer.read_text("utf-8")))
 
     def _as_child(
@@ -198,9 +200,9 @@ class Runs:
             failures, calls, order = Failures(), Calls(self.tree), Order(callers)
             plugins = [failures, order, calls if listening else FirstExample()]
             status = pytest.main([*OPTIONS, *paths], plugins)
-            told = failures.told or f"pytest ended with {int(status)}"
+            failure = failures.failure or f"pytest ended with {int(status)}"
             heard = {"called": calls.heard(), "imported": self._imported()} if listening else {}
-            answer.write_text(json.dumps({"well": int(status) == 0, "told": told, **heard}), "utf-8")
+            answer.write_text(json.dumps({"well": int(status) == 0, "failure": failure, **heard}), "utf-8")
         finally:
             os._exit(0)
 

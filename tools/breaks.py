@@ -8,12 +8,12 @@ source, as ``tools/break_faults.py`` makes them. Faults are drawn from as many o
 are; one seed gives the same ones as long as the sources stay. Each is made in a copy of the tree, never in
 the checkout.
 
-All tests run once before the first fault, and must pass. This tells which tests call which functions; of a
+All tests run once before the first fault, and must pass. This shows which tests call which functions; of a
 fault in a function, the files that call it are run, then, if they pass, the further tests of ``FURTHER``.
 
 ``tools/equivalent_faults.tsv`` lists the faults that change nothing that could be observed, one a line: file,
-function, change, reason, with tabs between, sorted. Survivors are printed in these columns. A line that is no
-possible fault is an error.
+function, change, reason, with tabs between, sorted. Survivors are printed in these columns. A line that
+isn't a possible fault is an error.
 
 The last line counts: ``60 drawn, 55 caught, 5 survive``. Exit status: 1 if a fault survives, 130 if Ctrl-C
 ended the run; what is known until then is printed.
@@ -160,9 +160,9 @@ class Room:
     def listen(self) -> None:
         """Run all tests, which must pass."""
         print(f"{self.name}: {' '.join([*self.own, *self.further])} unbroken …", file=sys.stderr)
-        well, told = self.runs.listen([*self.own, *self.further])
+        well, failure = self.runs.listen([*self.own, *self.further])
         if not well:
-            sys.exit(f"{self.name}: tests fail before anything is broken: {told}")
+            sys.exit(f"{self.name}: tests fail before anything is broken: {failure}")
 
     def make(self) -> Iterator[tuple[Fault, Outcome]]:
         """Make each fault, one at a time, and run the tests."""
@@ -199,9 +199,8 @@ def broken(root: Path, name: str, asked: argparse.Namespace) -> Iterator[Room]:
         yield room
         room.listen()
         for fault, outcome in room.make():
-            print(
-                f"{'SURVIVED' if outcome.well else 'caught'}\t{fault}\t{'' if outcome.well else outcome.told}"
-            )
+            verdict, why = ("SURVIVED", "") if outcome.well else ("caught", outcome.failure)
+            print(f"{verdict}\t{fault}\t{why}")
             sys.stdout.flush()
             print(f"{name}: {room.made} of {len(room.drawn)}, {len(room.survivors)} survive", file=sys.stderr)
             yield room

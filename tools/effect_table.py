@@ -46,9 +46,9 @@ def _sums(cases: list[Case], words: str = "cases: ") -> str:
 
 def _line(kind: str, cases: list[Case]) -> list[str]:
     reasons = Counter(_reason(kind, case) for case in cases if case.says)
-    told = "; ".join(f"{reason} ({number})" for reason, number in reasons.most_common())
+    counts = "; ".join(f"{reason} ({number})" for reason, number in reasons.most_common())
     refused = sum(reasons.values())
-    return [KINDS[kind], str(len(cases)), str(len(cases) - refused), str(refused), told]
+    return [KINDS[kind], str(len(cases)), str(len(cases) - refused), str(refused), counts]
 
 
 def _reason(kind: str, case: Case) -> str:

@@ -1,6 +1,6 @@
 """What commands fetch of an archive of 4 GB that a server of this machine has, in requests and bytes.
 
-PyTorch makes the models; two tensors of 2 GB, which are holes on disk, stand before and behind their records.
+PyTorch makes the models; two tensors of 2 GB, which are holes on disk, stand before and after their records.
 
 python -m tools.elsewhere
 """

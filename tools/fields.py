@@ -127,7 +127,7 @@ def declared(module: ModuleType) -> Iterator[tuple[str, Any]]:
 
 
 @singledispatch
-def shown(value: object, name: str) -> str:  # noqa: ARG001 (of what is no declaration)
+def shown(value: object, name: str) -> str:  # noqa: ARG001 (of what isn't a declaration)
     """The part of the page that shows a declaration; nothing of anything else."""
     return ""
 

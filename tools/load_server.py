@@ -94,12 +94,12 @@ def samples(failures: int, most: int | None = None) -> list[Sample]:
 
 
 class Client(Thread):
-    """A client that asks until it is told to stop.
+    """A client that asks until it is stopped.
 
     Args:
         port: the server's.
         logs: what it sends.
-        stop: tells it.
+        stop: ends it.
     """
 
     def __init__(self, port: int, logs: Sequence[Sample], stop: Event) -> None:

@@ -1,8 +1,8 @@
-"""How failures fare in each form of logs: exact, told, silent or wrong, by each way to name the models.
+"""How failures fare in each form of logs: exact, noted, silent or wrong, by each way to name the models.
 
     python -m tools.log_scorecard [PART OF A FORM'S NAME]...
 
-The models are those of ``fixtures/oracles``, with PyTorch's texts. *told* is a log that stays, with a note;
+The models are those of ``fixtures/oracles``, with PyTorch's texts. *noted* is a log that stays, with a note;
 *silent* is one that stays without; *wrong* is any text but PyTorch's, or one that the form's reader refuses.
 """
 
@@ -57,7 +57,7 @@ def verdict(form: LogForm, report: Report, explainer: LogExplainer) -> str:
     before = explainer.unknown
     text = b"".join(explainer.explain([log]))
     if text == log:
-        return "told" if explainer.unknown > before else "silent"
+        return "noted" if explainer.unknown > before else "silent"
     try:
         found = form.read(text)
     except (AssertionError, ValueError, LookupError, SyntaxError):

@@ -50,14 +50,14 @@ def tables(found: dict[str, Row]) -> str:
     for name, row in found.items():
         kinds.setdefault(SAMPLES[name].kind, []).append(row)
     sums = [sum(row[check] == YES for row in found.values()) for check in CHECKS]
-    told = f"Of {len(found)} models {sums[0]} lower; {sums[1]} compute the same in TorchScript, "
-    told += f"{sums[2]} in the lite interpreter; {sums[3]} fail at the model's line."
+    summary = f"Of {len(found)} models {sums[0]} lower; {sums[1]} compute the same in TorchScript, "
+    summary += f"{sums[2]} in the lite interpreter; {sums[3]} fail at the model's line."
     lines = [["kind", "models", *CHECKS], ["---", *["---:"] * 5]]
     for kind, own in kinds.items():
         lines.append([kind, str(len(own)), *(str(sum(row[check] == YES for row in own)) for check in CHECKS)])
     head = ["model", "from", "as", *CHECKS, "seconds", "memory", "`.pt`", "unlowered"]
     models = [head, ["---", "---", "---", *["---"] * 4, *["---:"] * 4], *map(_line, found.values())]
-    return f"{told}\n\n{markdown(lines)}\n{markdown(models)}"
+    return f"{summary}\n\n{markdown(lines)}\n{markdown(models)}"
 
 
 def _line(row: Row) -> list[str]:

@@ -1,4 +1,4 @@
-"""Makes ``fixtures/canaries``: models with tokens planted wherever a file may tell of its builders.
+"""Makes ``fixtures/canaries``: models with tokens planted wherever a file may reveal its builders.
 
     python -m tools.make_canaries FOLDER [NAME ...]
 

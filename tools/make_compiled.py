@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 MODELS = FIXTURES / "compiled" / "models"
 PYTHON = "/opt/py"
 CACHE = "/opt/cache/torchinductor"
-"""Where compiled code is kept; each archive tells it."""
+"""Where compiled code is kept; each archive says it."""
 PORTABLE = {"cpp.march": "x86-64-v3", "cpp.simdlen": 256, "aot_inductor.precompile_headers": False}
 """Code for other machines than this one; a precompiled header would be in a folder of this machine."""
 PROVENANCE = {"trace.provenance_tracking_level": 1}

@@ -132,7 +132,7 @@ class ETRecords:
         return self.plain("region")
 
     def fork(self) -> Lowered:
-        """Instructions in branches, of which nothing is recorded, behind the last one that has a record."""
+        """Instructions in branches, of which nothing is recorded, after the last one that has a record."""
         torch = self.exported.torch
         ids, beyond, x = torch.tensor([1, 2]), torch.tensor([1, 9]), torch.ones(2, 4)
         self.samples["fork"] = Sample(import_module("methods").Fork, (ids, x), (beyond, x))
@@ -145,7 +145,7 @@ class ETRecords:
         return Sample(import_module("methods").Scores, (x, ids), (x, ids + 7))
 
     def xnnpack(self) -> Lowered:
-        """Parts lowered to XNNPACK, which does not tell which nodes its instructions are of."""
+        """Parts lowered to XNNPACK, which doesn't record the nodes of its instructions."""
         partitioner = import_module("executorch.backends.xnnpack.partition.xnnpack_partitioner")
         sample = self.scores()
         edge = self.exir.to_edge_transform_and_lower(
@@ -177,7 +177,7 @@ class ETRecords:
         return Lowered(edge.to_executorch(), (), arguments)
 
     def mapped(self) -> Lowered:
-        """Parts lowered to a backend that tells which nodes its instructions are of; no runtime has it."""
+        """Parts lowered to a backend that records the nodes of its instructions; no runtime has it."""
         demo = import_module("executorch.exir.backend.test.op_partitioner_demo")
         edge = self.exir.to_edge(self.exported.exported(self.scores()), generate_etrecord=True)
         return Lowered(edge.to_backend(demo.AddMulPartitionerDemo()).to_executorch(), (), None)

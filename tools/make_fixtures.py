@@ -89,7 +89,7 @@ class NeutralFinder(MetaPathFinder):
     Args:
         folder: where the modules are.
         neutral: the folder where their functions say they are.
-        names: top-level modules; others are left to the finders behind this one.
+        names: top-level modules; others are left to the finders after this one.
     """
 
     def __init__(self, folder: Path, neutral: str, names: set[str]) -> None:

@@ -4,7 +4,7 @@
 
 Those of ``torch.save``, ``torch.package`` and ``torch.export`` are PyTorch 2.13's own. ``etrecord.bin`` and
 ``program.pte`` need ExecuTorch, ``model.onnx`` onnx, ``tensors.safetensors`` safetensors, ``model.gguf``
-gguf; what cannot be made is left out, and told. ``compiled.pt2`` is laid out as
+gguf; what cannot be made is left out and listed. ``compiled.pt2`` is laid out as
 ``torch._inductor.aoti_compile_and_package`` does, but without the 1.5 MB of compiled code: of the shared
 object its ELF header is there alone. ``legacy_tar.pt`` is laid out as ``torch.serialization._legacy_load``
 reads it: no PyTorch that still wrote it was to be had.
@@ -59,7 +59,7 @@ def state_dict(folder: Path) -> None:
 
 
 def checkpoint(folder: Path) -> None:
-    """A checkpoint, with a key that is no text."""
+    """A checkpoint, with a key that isn't a text."""
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model(torch.ones(1, 3)).sum().backward()

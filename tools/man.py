@@ -56,8 +56,8 @@ def page(context: click.Context) -> str:
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record and isinstance(parameter, click.Option):
-            words, told = record
-            lines += [".TP", f"\\fB{escaped(words)}\\fP", escaped(told)]
+            words, text = record
+            lines += [".TP", f"\\fB{escaped(words)}\\fP", escaped(text)]
     below = _below(context)
     if below:
         lines.append(".SH COMMANDS")
@@ -89,7 +89,7 @@ def _below(context: click.Context) -> list[click.Context]:
 
 
 def _description(text: str) -> Iterator[str]:
-    r"""Paragraphs; those that click leaves as they are, behind ``\b``, stay so here."""
+    r"""Paragraphs; those that click leaves as they are, after ``\b``, stay so here."""
     for number, paragraph in enumerate(cleandoc(text).split("\n\n")):
         if number:
             yield ".PP"

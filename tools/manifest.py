@@ -162,7 +162,7 @@ def rows(fixtures: Path = FIXTURES) -> list[Row]:
     """Describe every file under ``fixtures``, in the order of the paths.
 
     Raises:
-        UndescribedError: neither the lists nor ``DESCRIBED`` tell where a file comes from.
+        UndescribedError: neither the lists nor ``DESCRIBED`` say where a file comes from.
     """
     known = _release_origins(fixtures) | _oracle_origins(fixtures)
     found = []

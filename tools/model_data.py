@@ -67,7 +67,7 @@ class ModelData:
 
 
 def markdown(lines: list[list[str]]) -> str:
-    """A table, whose second line tells how columns are aligned."""
+    """A table, whose second line says how columns are aligned."""
     return "".join(f"| {' | '.join(one.replace('|', chr(92) + '|') for one in line)} |\n" for line in lines)
 
 

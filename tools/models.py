@@ -1,7 +1,7 @@
 """The models that the benchmarks are made on, built on the spot with PyTorch and saved to bytes.
 
 None of them computes anything useful; what counts is how much debug information they have, and of which kind.
-Texts in a traced one are Python stacks, with paths of the machine: it is no fixture, and its size depends a
+Texts in a traced one are Python stacks, with paths of the machine: it isn't a fixture, and its size depends a
 little on who calls. A process numbers its debug handles ever on, so that later ones are larger numbers.
 
     python -m tools.models FOLDER [NAME ...]    write some, or all, into a folder

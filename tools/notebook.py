@@ -51,7 +51,7 @@ Where the bytes of the file go:
 >>> archive.sizes(model)
 """,
     """\
-What it tells strangers:
+What it reveals to strangers:
 """,
     """\
 >>> archive.leaks("fixtures/oracles/plain_stack.ptl")
@@ -68,7 +68,7 @@ A profile shows itself in the same way: `docs/how-to/profiles.md`. `str()` of ea
 programs: `docs/reference/python.md`.
 """,
 ]
-"""Markdown, or code behind ``>>> ``."""
+"""Markdown, or code after ``>>> ``."""
 PROMPT = ">>> "
 
 

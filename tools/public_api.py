@@ -4,7 +4,7 @@
     python -m tools.public_api --stub > archive/__init__.pyi
 
 A line in brackets begins each section; the last three need PyTorch. A test compares the text with the code,
-so that no program breaks by a change that nobody announced. The stub tells type checkers where the package's
+so that no program breaks by a change that nobody announced. The stub shows type checkers where the package's
 lazy names come from; the same test compares it.
 """
 
@@ -48,7 +48,7 @@ RESULTS = {
 """Classes that public functions take, give, or have inside of what they give, by their module."""
 
 PROTOCOLS = {"__bytes__", "__call__", "__enter__", "__getitem__", "__iter__", "__len__"}
-"""Methods behind Python's own syntax that belong to the interface."""
+"""Methods that Python's own syntax calls that belong to the interface."""
 
 
 class _Words(str):

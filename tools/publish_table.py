@@ -1,4 +1,4 @@
-"""The table in ``docs/how-to/publish.md``: what models of others tell, what ``redact --for publish`` leaves.
+"""The table in ``docs/how-to/publish.md``: what models of others reveal, what `redact --for publish` leaves.
 
     python -m tools.publish_table [MODEL…]     measures all models, or some
     python -m tools.publish_table --page       makes the page of what was measured
@@ -194,9 +194,9 @@ def row_of(name: str, version: str) -> Row:
         counts["others"] = len(before) - sum(counts.values())
         facts = {"bytes": path.stat().st_size, **counts, "left": len(left)}
         checks = {"same": same, "exact": back.read_bytes() == path.read_bytes()}
-    told = {key: str(value) for key, value in facts.items()}
-    told |= {key: YES if value else "no" for key, value in checks.items()}
-    return {"model": name, "package": sample.package, "version": version, "saved": sample.saved, **told}
+    row = {key: str(value) for key, value in facts.items()}
+    row |= {key: YES if value else "no" for key, value in checks.items()}
+    return {"model": name, "package": sample.package, "version": version, "saved": sample.saved, **row}
 
 
 def table(found: dict[str, Row]) -> str:

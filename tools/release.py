@@ -1,6 +1,6 @@
 """Build what a release publishes, check it, and say what a person has to do yet: ``make release-check``.
 
-    python -m tools.release             builds and checks; tells what is left
+    python -m tools.release             builds and checks; lists what is left
     python -m tools.release --final     status 1, too, if anything is left
 
 It runs in an environment of the extra ``release``, and installs the wheel, as users do, into empty ones.
@@ -152,8 +152,8 @@ def runs(wheel: Path, scratch: Path) -> Iterator[str]:
                 own / "python",
             )
             yield f"CycloneDX bill of materials: {name}"
-        told = run(own / "python", "--version").strip()
-        yield f"{told}: installed into an empty environment; demo, verify, inspect and all public names well"
+        python = run(own / "python", "--version").strip()
+        yield f"{python}: in an empty environment: demo, verify, inspect and all public names well"
     if absent:
         yield f"not at hand, so not tried: Python {', '.join(absent)}"
 
@@ -187,13 +187,13 @@ def strangers(wheel: Path, scratch: Path) -> Iterator[str]:
     after = installed(scratch / "after", wheel, STRANGER)
     for words in (["debug-archive"], ["python", "-m", "archive"]):
         said = run(after / words[0], *words[1:], "--version", folder=scratch, status=2)
-        check(REFUSAL in said and said.count("\n") == 1, f"a line tells of {STRANGER}: {said}")
+        check(REFUSAL in said and said.count("\n") == 1, f"a line names {STRANGER}: {said}")
     before = installed(scratch / "before", STRANGER, wheel)
     run(before / "debug-archive", "demo", folder=scratch)
     run(before / "python", "-m", "pip", "uninstall", "-q", "-y", STRANGER)
     said = run(before / "debug-archive", "--version", folder=scratch, status=2)
-    check("is not this project's package archive" in said, f"a line tells that files are gone: {said}")
-    yield f"{STRANGER}, installed before or after: told in a line where it is in the way"
+    check("is not this project's package archive" in said, f"a line says that files are gone: {said}")
+    yield f"{STRANGER}, installed before or after: named in a line where it is in the way"
 
 
 def workflows(scratch: Path) -> Iterator[str]:

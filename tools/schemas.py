@@ -1,7 +1,7 @@
 """Write the JSON Schemas of what ``--json`` prints, one a command, to ``docs/schemas``.
 
     python -m tools.schemas             writes them
-    python -m tools.schemas --check     tells which differ from those that would be written; status 1 then
+    python -m tools.schemas --check     lists those that would be written otherwise; status 1 then
 
 They are made of the classes of results, and of those in ``archive/render``; docstrings are the descriptions.
 Objects have no other keys than those that are described.
@@ -57,6 +57,7 @@ from archive.render.documents import (
 from archive.render.profile import ProfileComparison, ProfileFacts, SavedProfileFacts
 from archive.render.sizes import ChangesFacts, SizesFacts, WeightsFacts
 from archive.render.symbolicate import LogCauses, NamedSources, Symbolications
+from archive.render.values import RunComparison, RunFacts
 from archive.rewrite.canonicalise import Canonical
 from archive.rewrite.convert import Conversion
 from archive.rewrite.join import Join
@@ -75,7 +76,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def _entry(name: str, doc: str, **more: type) -> type:
     """The class of what is said of a companion, as :data:`archive.store.entries.ENTRY` declares it."""
-    fields = more | {key: _type(declared) for key, declared in ENTRY.required.items()}
+    declared = {**ENTRY.required, **ENTRY.others}  # those that servers of older versions leave out, too
+    fields = more | {key: _type(kind) for key, kind in declared.items()}
     words = "".join(f"    {key}: {words}.\n" for key, words in ENTRY.docs.items())
     return make_dataclass(
         name, sorted(fields.items()), namespace={"__doc__": f"{doc}\n\nAttributes:\n{words}"}
@@ -113,13 +115,14 @@ READ: dict[str, list[type]] = {
         SavedProfileFacts,
         ProfileComparison,
     ],
+    "run": [RunFacts, RunComparison],
     "store ls": [ENTRY_FACTS],
     "store get": [_entry("GivenFacts", GIVEN, output=str, exact=bool)],
     "store check": [Verified],
     "store rm": [RemovedFacts],
     "demo": [DemoFacts],
 }
-"""Commands, and what they tell of a file: one of these."""
+"""Commands, and what they say of a file: one of these."""
 ENDED: dict[str, type] = {"inspect": Totals}
 """Commands whose documents may end with sums."""
 MADE: dict[str, tuple[type, list[type]]] = {
@@ -134,7 +137,7 @@ MADE: dict[str, tuple[type, list[type]]] = {
     "store add": (AddedFacts, [ENTRY_FACTS]),
     "store gc": (InFile, [Cleaned]),
 }
-"""Commands that tell what became of a file, and with it, where all went well, what their work gave."""
+"""Commands that say what became of a file, and with it, where all went well, what their work gave."""
 CHANGES = [Change, TensorChange, TextChange]
 """What a change of ``diff`` is: one of these."""
 LISTED = [Finding, Place, Report]

@@ -2,8 +2,8 @@
 
     python -m tools.try_cluster [ARCHIVES]
 
-The archives (2,000 unless told) differ from one another by a record. Of each the tool checks that it is done
-once, that the manifest tells it once, and that a join gives the original to the byte. It prints times, and
+The archives (2,000 by default) differ from one another by a record. Of each the tool checks that it is done
+once, that the manifest lists it once, and that a join gives the original to the byte. It prints times, and
 ends with status 1 where anything is wrong.
 """
 
@@ -82,12 +82,12 @@ def clustered(folder: Path, count: int) -> list[Made]:
 
 
 def kill_one(cluster: LocalCluster, path: Path, least: int) -> None:
-    """Kill a worker process once the manifest tells of some archives."""
+    """Kill a worker process once the manifest lists some archives."""
     while not path.exists() or path.read_bytes().count(b"\n") < least:
         time.sleep(0.05)
     pid = next(iter(cluster.workers.values())).pid
     os.kill(pid, signal.SIGKILL)
-    print(f"killed: worker process {pid}, once {least:,} archives were told")
+    print(f"killed: worker process {pid}, once {least:,} archives were listed")
 
 
 def split(folder: Path, out: str, companions: str, **settings: Any) -> list[Made]:  # noqa: ANN401 (of batch)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.batches.inputs import found, is_false_model
-from archive.failures.models.models import KINDS, KeptModel, Model, Models, why_unread
+from archive.failures.models.models import EXPLAINING_KINDS, KeptModel, Model, Models, why_unread
 from archive.io.mapped import source_of
 from archive.io.urls import is_server, is_url, name_of
 from archive.reader.recognition import FileKind, listed_kind, recognise
@@ -81,7 +81,7 @@ def _named_apart(models: Models) -> Models:
     count = Counter(model.file for model in models.all)
     for model in models.all:
         if isinstance(model, KeptModel) and count[model.file] > 1:
-            model.file = model.entry.full_label
+            model.file = model.entry.titles[1]
     return models
 
 
@@ -156,13 +156,13 @@ def models_in(
             for file, kind in sorted(files.items()):
                 if kind is None:
                     broken[file] = _why_broken(file, limits, mapped=mapped)
-                elif kind not in KINDS:
+                elif kind not in EXPLAINING_KINDS:
                     false[file] = str(recognise(source_of(file, mapped=mapped), limits=limits))
-                if kind is None or kind in KINDS or may_have_failed(file, kind):
+                if kind is None or kind in EXPLAINING_KINDS or may_have_failed(file, kind):
                     found.append(Model(file, limits=limits, mapped=mapped))
             continue
         recognised = recognise(source_of(source, mapped=mapped), limits=limits)
-        if recognised.kind not in KINDS:
+        if recognised.kind not in EXPLAINING_KINDS:
             raise recognised.refusal(name_of(source))
         found.append(Model(source, companion, limits=limits, mapped=mapped))
     paired = _paired([one for one in found if isinstance(one, Model)], limits, mapped=mapped)
@@ -222,5 +222,5 @@ def _below(folder: Path, limits: Limits, *, mapped: bool) -> dict[str, FileKind 
     return {
         file: kind
         for file, kind in kinds.items()
-        if kind is None or kind in KINDS or is_false_model(file, kind)
+        if kind is None or kind in EXPLAINING_KINDS or is_false_model(file, kind)
     }

@@ -55,7 +55,7 @@ class Delegate:
         path: attributes that lead from ``module`` to the lowered one, joined by dots; "" for itself.
 
     Raises:
-        LoweringError: there is no such backend.
+        LoweringError: no backend has this name.
         BackendError: the backend is not available.
     """
 
@@ -143,7 +143,7 @@ class Delegate:
         """Run a method.
 
         Raises:
-            BackendError: an operation failed, or the backend is no longer available.
+            BackendError: an operation failed, or the backend has become unavailable.
             TypeError: the arguments do not fit the method.
             AttributeError: the method was not lowered.
         """
@@ -163,8 +163,8 @@ class Delegate:
             results = self._runtime.execute(self._compiled[method], values)
         except Exception as error:
             handle = error.handle if isinstance(error, OperationError) else self._runtime.last_handle
-            told = None if handle < 0 else self.symbolicate([handle])
-            raise BackendError(str(error), self.backend.name, told) from error
+            place = None if handle < 0 else self.symbolicate([handle])
+            raise BackendError(str(error), self.backend.name, place) from error
         if len(results) != count:
             raise BackendError(
                 f"method {method}: expected {count} results of the backend, found {len(results)}",

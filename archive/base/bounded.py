@@ -38,7 +38,7 @@ def bounded(call: Callable[P, ResultT]) -> Callable[P, ResultT]:
         try:
             return call(*arguments, **named)
         except EXHAUSTED as error:
-            raise _told(error, arguments) from error.with_traceback(None)
+            raise _exhausted(error, arguments) from error.with_traceback(None)
         finally:
             memory.left(token)
 
@@ -51,12 +51,12 @@ def _bounded_generator(call: Any) -> Any:  # noqa: ANN401 (its type is that of i
         try:
             yield from call(*arguments, **named)
         except EXHAUSTED as error:
-            raise _told(error, arguments) from error.with_traceback(None)
+            raise _exhausted(error, arguments) from error.with_traceback(None)
 
     return within_bounds
 
 
-def _told(error: MemoryError | RecursionError, arguments: tuple[object, ...]) -> ArchiveError:
+def _exhausted(error: MemoryError | RecursionError, arguments: tuple[object, ...]) -> ArchiveError:
     """The error for callers. It has no traceback, whose frames would hold the missing memory."""
     first = arguments[0] if arguments else None
     file = os.fsdecode(first) if isinstance(first, str | os.PathLike) else getattr(first, "file", None)

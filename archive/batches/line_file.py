@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from archive.base.errors import ArchiveError, escaped, named
 from archive.io import places
 from archive.io.location import Location
-from archive.io.output import KINDS
+from archive.io.output import SPECIAL_FILES
 from archive.io.urls import is_url, name_of
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class LineFile(Generic[LineT]):
                 kind = stat.S_IFMT(path.lstat().st_mode)
                 if kind not in (stat.S_IFREG, stat.S_IFDIR):  # the system refuses a folder, and says so
                     raise ArchiveError(
-                        f"is a {KINDS.get(kind, 'special file')}, and a manifest is a regular file",
+                        f"is a {SPECIAL_FILES.get(kind, 'special file')}, and a manifest is a regular file",
                         file=str(path),
                     )
         before = b""

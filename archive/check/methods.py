@@ -51,7 +51,7 @@ def check_handles(
         tags: the tags of all source ranges, sorted (n); None where a record of them cannot be read.
 
     Returns:
-        The map's handles, sorted (n); None where there is no map, or it cannot be read.
+        The map's handles, sorted (n); None where the map is missing, or cannot be read.
     """
     table = report.attempt(CALLSTACK_MAP, lambda: archive.handle_table) if CALLSTACK_MAP in readable else None
     if table is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.base.errors import ArchiveError, for_terminal, one_line
+from archive.base.errors import IN_PYTHON, ArchiveError, for_terminal, one_line
 from archive.base.problems import NO_SPACE, problem_of
 from archive.cli import printing
 from archive.cli.showing import showing
@@ -55,7 +55,7 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
         yield
 
 
-def status_of(run: Callable[[], int]) -> int:
+def exit_status(run: Callable[[], int]) -> int:
     """The exit status of a command, once it has run and its output is flushed.
 
     Every command ends here, so that status 0 means that the output has arrived.
@@ -64,12 +64,12 @@ def status_of(run: Callable[[], int]) -> int:
         _check_descriptors()
         status = run()
     except BaseException as error:  # noqa: BLE001 (nothing may leave as a traceback)
-        status = _told(error)
+        status = _report(error)
     try:
         printing.flush()
     except BaseException as error:  # noqa: BLE001 (the same)
         printing.drop(sys.stdout)
-        return _told(error) if status < Cause.UNDONE.status else status
+        return _report(error) if status < Cause.UNDONE.status else status
     return status
 
 
@@ -86,15 +86,15 @@ def _check_descriptors() -> None:
         raise ArchiveError("is closed; nothing is done", file=STANDARD_OUTPUT)
 
 
-def _told(error: BaseException) -> int:
+def _report(error: BaseException) -> int:
     """Print what ended the command, for a person; the exit status."""
     match error:
         case Held():
-            return _told(error.error)
+            return _report(error.error)
         case SystemExit():
             return error.code if isinstance(error.code, int) else Cause.UNDONE.status
         case KeyboardInterrupt() | click.Abort():
-            printing.tell("interrupted")
+            printing.print_error("interrupted")
             return Cause.INTERRUPTED.status
         case BrokenPipeError():
             return Cause.CLOSED_PIPE.status
@@ -106,11 +106,12 @@ def _told(error: BaseException) -> int:
         cause = Cause.LOST_OUTPUT
         error.filename = STANDARD_OUTPUT  # files that are written have names
     problem = problem_of(error)
-    printing.tell(problem.text)
+    printing.print_error(problem.text)
     if showing.verbose:
         import traceback  # noqa: PLC0415 (only then needed)
 
-        printing.complain(for_terminal("".join(traceback.format_exception(error))))
+        lines = [line for line in traceback.format_exception(error) if not line.startswith(IN_PYTHON)]
+        printing.complain(for_terminal("".join(lines)))
     return (Cause.FAULT if problem.is_internal else cause).status
 
 

@@ -126,7 +126,7 @@ class FileOptions:
             nonlocal status
             status = max(status, row.status)
             for line in row.notes:
-                (beside_bar.tell if row.status >= Cause.UNDONE.status else beside_bar.note)(line)
+                (beside_bar.print_error if row.status >= Cause.UNDONE.status else beside_bar.note)(line)
             if self.as_sarif:
                 results.extend(row.results)
             elif document is not None:

@@ -1,6 +1,6 @@
 """The forms in which commands print facts, and their options: ``--format``, ``--json`` and ``--sarif``.
 
-A new form for every command has its words in ``FORMS``, its name in ``FOR_ALL``, and its document in
+A new form for every command has its words in ``FORMS``, its name in ``COMMON_FORMS``, and its document in
 ``printing.DOCUMENTS``. A form that only some commands have is a
 :class:`~archive.cli.printing.FactsText`, which each of these commands provides.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from archive.cli.status import ExitStatus
 
 CSV, HTML, FOLDED, SPEEDSCOPE, SARIF = "csv", "html", "folded", "speedscope", "sarif"
-FOR_ALL = [JSON]
+COMMON_FORMS = [JSON]
 """The forms of facts that every command has which prints some."""
 FORMS = {
     JSON: "JSON as --json does",
@@ -29,6 +29,7 @@ FORMS = {
     HTML: "a page of the inventory for a browser",
     FOLDED: "stacks of bytes for flamegraph.pl (of two files with --base)",
     SPEEDSCOPE: "the same for speedscope.app",
+    SARIF: "SARIF 2.1.0 for code scanners as --sarif does",
 }
 """What ``--format`` prints besides tables and lines."""
 sarif_option = click.option(
@@ -46,7 +47,8 @@ def facts_options(
         sarif: whether there is ``--sarif``, which is a form of ``showing``, too.
         words: the help of ``--json``.
     """
-    printed = ["tables and lines", *(FORMS[form] for form in FOR_ALL)]
+    own = (*own, SARIF) if sarif else own
+    printed = ["tables and lines", *(FORMS[form] for form in COMMON_FORMS)]
     if own:
         *first, last = (FORMS[form] for form in own)
         printed.append("; ".join([*first, f"or {last}"]))
@@ -55,7 +57,7 @@ def facts_options(
     format_option = click.option(
         "--format",
         "form",
-        type=click.Choice([TEXT, *FOR_ALL, *own]),
+        type=click.Choice([TEXT, *COMMON_FORMS, *own]),
         default=TEXT,
         show_default=True,
         help=f"Print {', '.join(printed)}.",

@@ -64,7 +64,7 @@ def show_inventory(
         notes=notes,
         totals=run.totals,
     )
-    run.tell(inputs)
+    run.print_sums(inputs)
     return status
 
 
@@ -140,7 +140,7 @@ class _Run:
             return InventoryRow(name, FileKind.UNKNOWN, None, unread=[why.removeprefix(f"{name}: ")])
         return Unread(file=name, error=why)
 
-    def tell(self, inputs: Sequence[str]) -> None:
+    def print_sums(self, inputs: Sequence[str]) -> None:
         """Print the sums, and which other files are there."""
         others = self.totals.others
         if not self.totals.all.files + self.totals.unread:

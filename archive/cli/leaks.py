@@ -116,7 +116,7 @@ def command(
     allowed = [*allow, *project_patterns(config)]
     search = partial(leaks, deep=deep, allow=allowed)
     run = _LeakSearch(reader, [LeakKind(kind) for kind in kinds])
-    with reader.annotations.behind():
+    with reader.annotations.printed_last():
         if is_single(files) and not (reader.as_json or reader.as_sarif):
             found = search(reader.source(files[0]), limits=reader.limits)
             return run.single(name_of(files[0]), found, examples)

@@ -20,6 +20,6 @@ def main() -> None:
     # Else the interpreter looks for garbage again at its end: a tenth of a short command.
     atexit.register(gc.freeze)
     from archive.cli.commands import run  # noqa: PLC0415 (click is imported without looking for garbage)
-    from archive.cli.ending import status_of  # noqa: PLC0415 (the same)
+    from archive.cli.ending import exit_status  # noqa: PLC0415 (the same)
 
-    sys.exit(status_of(run))
+    sys.exit(exit_status(run))

@@ -35,7 +35,7 @@ from archive.companion.build import DEFAULT_LEVEL
 from archive.io.output import STANDARD_OUTPUT
 from archive.io.places import exists
 from archive.io.urls import name_of
-from archive.reader.halves.kept import KINDS
+from archive.reader.halves.kept import KIND_BY_WORD
 from archive.render import making
 from archive.render.making import Sized
 
@@ -314,7 +314,7 @@ def handles_options(usual: str) -> Callable[[FC], FC]:
 
 def kinds_options(command: FC) -> FC:
     """``--keep`` and ``--drop``: which debug info stays in exported programs and compiled models."""
-    kinds = click.Choice(list(KINDS))
+    kinds = click.Choice(list(KIND_BY_WORD))
     keep: Callable[[FC], FC] = click.option(
         "--keep",
         multiple=True,

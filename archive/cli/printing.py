@@ -58,9 +58,9 @@ def write_json(facts: object) -> None:
     _put_json(as_json(facts) + "\n", aside=False)
 
 
-def write_document(*files: object, aside: bool = False) -> None:
+def write_document(*files: object, text: FactsText | None = None, aside: bool = False) -> None:
     """Write the document of a command whose facts are all there; see :class:`JsonDocument`."""
-    document = facts_document(aside=aside)
+    document = facts_document(text, aside=aside)
     for facts in files:
         document.add(facts)
     document.end()
@@ -226,18 +226,18 @@ def flush() -> None:
 def note(message: str) -> None:
     """Write a line for the person at the terminal to standard error, unless ``--quiet`` is given."""
     if not showing.quiet:
-        tell(message)
+        print_error(message)
 
 
-def tell(message: str) -> None:
+def print_error(message: str) -> None:
     """Write a line about an error to standard error, if that is open and can be written."""
     complain(f"debug-archive: {one_line(message)}\n")
 
 
-def tell_unread(unread: Mapping[str, str]) -> None:
+def print_unread(unread: Mapping[str, str]) -> None:
     """Write a line for each model that could not be read."""
     for file, why in unread.items():
-        tell(f"not read: {file}: {why}")
+        print_error(f"not read: {file}: {why}")
 
 
 def complain(text: str) -> None:

@@ -40,9 +40,9 @@ class Tracker:
     def note(self, line: str) -> None:
         """Write a line for the person at the terminal to standard error, unless ``--quiet`` is given."""
         if not showing.quiet:
-            self.tell(line)
+            self.print_error(line)
 
-    def tell(self, line: str) -> None:
+    def print_error(self, line: str) -> None:
         """Write a line about an error to standard error."""
         self._write(f"debug-archive: {line}", sys.stderr)
 

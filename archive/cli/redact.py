@@ -70,7 +70,7 @@ NEEDS_VALUES = (
 )
 NEEDS_NONE = "leave out -c; OUT is one with other paths and fewer lines, to be given away"
 NO_REVIEW = "--review is for models and checkpoints; leave it out for a companion"
-NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays with you"
+NEEDS_COMPANION = "Missing -c COMPANION: the private file that will hold what is removed"
 
 
 @click.command("redact")
@@ -278,7 +278,7 @@ def command(
             except ArchiveError as problem:
                 if problem.expected != "a companion":
                     raise
-                raise click.UsageError(f"{problem.file} isn't a companion: {NEEDS_COMPANION}") from problem
+                raise click.UsageError(f"{problem.file} isn't a companion. {NEEDS_COMPANION}") from problem
         try:
             return maker.run(REDACT, **(choices | others | looked))
         except ArchiveError as problem:
@@ -290,7 +290,7 @@ def command(
             raise
         if not maker.as_json and not maker.dry_run:
             printing.show(texts.redact_refusal_text(refusal.facts), aside=True)
-        printing.tell(f"{refusal.file}: not clean, so nothing is written; --partial writes it anyway")
+        printing.print_error(f"{refusal.file}: not clean, so nothing is written; --partial writes it anyway")
         return Cause.NOT_CLEAN.status
 
 

@@ -17,7 +17,7 @@ from archive.cli.reading import takes_reader
 from archive.cli.status import Cause
 from archive.describe.sizes import View
 from archive.describe.sizes.budgets import BudgetFile, SizeBudget
-from archive.describe.sizes.measure import Question, Totals, measure
+from archive.describe.sizes.measure import Question, SizeTotals, measure
 from archive.io.mapped import source_of
 from archive.io.places import exists, is_folder, joined, last_part
 from archive.io.urls import name_of
@@ -147,7 +147,7 @@ def command(
         rows,
         human_amount if human else exact,
     )
-    with reader.annotations.behind():
+    with reader.annotations.printed_last():
         if is_single(files):
             return run.single(files[0])
         return run.several(reader.listing(files, MEASURED_KINDS, [] if base is None else [base]))
@@ -180,7 +180,7 @@ class _Measuring:
     def __init__(self, asked: _FileQuestion, reader: FileReader, rows: int, amount: Amount) -> None:
         self._asked, self._reader, self._rows, self._amount = asked, reader, rows, amount
         self._gate = _Gate(asked.budget_file, reader.annotations)
-        self._totals = Totals()
+        self._totals = SizeTotals()
 
     def single(self, name: str) -> ExitStatus:
         """Show where the bytes of a file go, or what changed in it.
@@ -204,7 +204,7 @@ class _Measuring:
         else:
             old_size = measures.base.size if measures.base else 0
             printing.show([self._shown(measures.size, old_size, measures)])
-        return self._gate.tell(has_base=measures.base is not None, many=False)
+        return self._gate.report(has_base=measures.base is not None, many=False)
 
     def several(self, files: FoundFiles) -> ExitStatus:
         """Show the sizes of several files, and their sums.
@@ -228,7 +228,7 @@ class _Measuring:
             gone = [file.label for file in old if file.relative not in here]
             if gone:
                 printing.note(f"gone since BASE: {len(gone):,}: {first_of(gone, 'files')}")
-        return max(status, self._gate.tell(has_base=base is not None, many=True))
+        return max(status, self._gate.report(has_base=base is not None, many=True))
 
     def _row(self, reading: Reading[Measures]) -> Row:
         """Take a file's sizes; only JSON has a row of it."""
@@ -266,7 +266,7 @@ class _Measuring:
                 )
             seen[file.relative] = file.name
 
-    def _shown(self, new: int, old: int, measures: Measures | Totals) -> FittedTable:
+    def _shown(self, new: int, old: int, measures: Measures | SizeTotals) -> FittedTable:
         view = self._asked.question.view
         if self._asked.base is None:
             return sizes_text(new, measures.labels, view, self._rows, amount=self._amount)
@@ -332,7 +332,7 @@ class _Gate:
         not_checked = f", {self._without_base:,} not checked" if self._without_base else ""
         return f"budgets: {self._kept:,} kept, {len(self._over):,} exceeded{not_checked}"
 
-    def tell(self, *, has_base: bool, many: bool) -> ExitStatus:
+    def report(self, *, has_base: bool, many: bool) -> ExitStatus:
         """Print what is over its budget, and what could not be checked; the exit status.
 
         Args:
@@ -341,13 +341,13 @@ class _Gate:
         """
         printing.flush()  # a log has both outputs, and the table comes first
         for line in self._over:
-            printing.tell(line)
+            printing.print_error(line)
         if self._without_base:
             why = "no such file in BASE" if has_base else "--base names what to compare with"
             printing.note(f"{counted(self._without_base, 'budget')} of growth not checked: {why}")
         problems = list(self._problems(many=many))
         for problem in problems:
-            printing.tell(problem)
+            printing.print_error(problem)
         if self._file:
             self._annotations.add("error", self._file.path, "budgets", problems)
         return max(Cause.BAD_BUDGET.when(problems), Cause.OVER_BUDGET.when(self._over))

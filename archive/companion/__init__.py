@@ -37,6 +37,7 @@ are:
      28 replaced.name       record that the redacted archive has under another name → string
      29 replaced.by         that name → string
      30 file.salt           key of hashes in the redacted archive, in hexadecimal digits → string
+     31 file.label          label of the release: 1.4.2 → string
      32 record.name         name of a source-range record → string
      33 record.layout       layout of the record's rows
      34 record.rows         how many rows the record has
@@ -45,7 +46,7 @@ are:
      38 digest.line         first 3 bytes of the blake2b of a line of code
      40 row.offset          byte of the generated code; -1 in lowered modules
      41 row.range           source of the code from that byte on → range
-     42 row.line            line of that byte, from 0; -1 where there is no code
+     42 row.line            line of that byte, from 0; -1 without code
      43 row.column          bytes before it in that line
      48 range.source        source that the range is part of → source
      49 range.start         first byte of the range in the source's text
@@ -105,7 +106,7 @@ are:
     137 line.number         its number, from 1
     138 line.function       function that it is part of → string
     139 line.code           its text; -1 if none is recorded → string
-    140 line.blank          columns before the mark below it; -1 if there is no mark
+    140 line.blank          columns before the mark below it; -1 without a mark
     141 line.before         tildes before the carets of the mark
     142 line.carets         carets of the mark
     143 line.after          tildes after the carets

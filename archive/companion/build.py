@@ -30,7 +30,7 @@ def build_companion(
         return build_mapped(contents)
     rows = [len(values) for values in contents.columns.values()]
     strings = len(contents.strings.length) * STRING_COST + int(contents.strings.length.sum()) * COPIES
-    raw = (len(contents.raw) + len(contents.behind)) * COPIES
+    raw = (len(contents.raw) + len(contents.object_tails)) * COPIES
     # Several encodings of each column are compared.
     cost = sum(rows) * VALUE_COST + max(rows, default=0) * CANDIDATE_COST + strings + raw
     with memory.lent(cost, "columns that are encoded"):

@@ -14,6 +14,8 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.quick_dataclass import dataclass
 from archive.container.names import as_bytes, as_text
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
+from archive.formats.release_label import checked_label
+from archive.normalform.columns import BY_NAME
 from archive.normalform.pool import Pool, record_names
 from archive.normalform.records import DebugRecords
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 OBJECT_TABLE: tuple[str, ...] = ("object.start", "object.sections", "object.names")
 """The columns of a :class:`~archive.formats.elf.model.SectionTable`."""
 
+LABEL = "file.label"
+"""The column of the release's label."""
 REPLACED: tuple[str, ...] = ("replaced.name", "replaced.by")
 """The columns of records that the redacted archive has under other names."""
 
@@ -57,13 +61,13 @@ class Contents:
         form: the debug information. Among its columns are those of the tables ``member`` and ``raw`` and the
             facts in ``file``, which other normal forms lack.
         raw: the bytes of the records that PyTorch's rules cannot rebuild, concatenated.
-        behind: the bytes after the segments of shared objects, concatenated.
+        object_tails: the bytes after the segments of shared objects, concatenated.
     """
 
     archive_id: bytes
     form: NormalForm
     raw: bytes | memoryview = b""
-    behind: bytes | memoryview = b""
+    object_tails: bytes | memoryview = b""
 
     @property
     def columns(self) -> Columns:
@@ -87,6 +91,25 @@ class Contents:
         form = replace(self.form, columns={**self.columns, **made}, strings=pool.table())
         return replace(self, form=form)
 
+    def labelled(self, label: str) -> Contents:
+        """The same with the label of a release; "" is none."""
+        return self.with_strings({LABEL: [checked_label(label).encode()]}) if label else self
+
+    def unlabelled(self) -> Contents:
+        """The same as before it got a label: companions that differ in theirs say the same."""
+        if LABEL not in self.columns:
+            return self
+        last = len(self.strings) - 1
+        others = {name: values for name, values in self.columns.items() if name != LABEL}
+        is_own = all(
+            not np.any(values == last) for name, values in others.items() if BY_NAME[name].refers == "string"
+        )
+        strings = self.strings
+        if is_own and int(self.columns[LABEL][0]) == last:
+            kept = {name: getattr(strings, name)[:last] for name in ("buffer", "start", "length")}
+            strings = replace(strings, **kept)
+        return replace(self, form=replace(self.form, columns=others, strings=strings))
+
     @cached_property
     def records(self) -> DebugRecords:
         """The debug records by name, each made when it is asked for."""
@@ -99,10 +122,10 @@ class Contents:
 
         columns = [self.columns[name].tolist() for name in OBJECT_TABLE if name in self.columns]
         bounds = firsts(self.columns["object.length"]).tolist() if columns else [0]
-        if bounds[-1] != len(self.behind):
-            expected = f"{len(self.behind)} bytes"
+        if bounds[-1] != len(self.object_tails):
+            expected = f"{len(self.object_tails)} bytes"
             raise ArchiveError(place="object.length", expected=expected, found=str(bounds[-1]))
-        pieces = [memoryview(self.behind)[begin:end] for begin, end in pairwise(bounds)]
+        pieces = [memoryview(self.object_tails)[begin:end] for begin, end in pairwise(bounds)]
         tables = zip(*columns, strict=True)
         return [(SectionTable(*table), piece) for table, piece in zip(tables, pieces, strict=True)]
 

@@ -58,7 +58,7 @@ def build_mapped(contents: Contents) -> bytes:
     columns: Columns = {**contents.columns, "string.end": np.cumsum(strings.length)}
     kinds = {name: _least(values) for name, values in columns.items()}
     size = sum(kind.itemsize * len(columns[name]) for name, kind in kinds.items())
-    size += int(strings.length.sum()) + len(contents.raw) + len(contents.behind)
+    size += int(strings.length.sum()) + len(contents.raw) + len(contents.object_tails)
     with memory.lent(COPIES * size, "columns that are encoded"):
         return _built(contents, columns, kinds)
 
@@ -78,7 +78,7 @@ def _built(contents: Contents, columns: Columns, kinds: Mapping[str, np.dtype]) 
         (MAPPED_LINE.row(number, coding, 0, count, 0, len(data), len(data), zlib.crc32(data)), data)
         for number, coding, count, data in parts
     ]
-    lines += built_objects(contents.behind, OBJECT_LEVEL)
+    lines += built_objects(contents.object_tails, OBJECT_LEVEL)
     draft = written(CompanionLayout.MAPPED, contents.archive_id, [*lines, _pages(b"")])
     begin = HEADER.size + MAPPED_LINE.size * (len(lines) + 1)
     aligned = begin + -begin % ALIGNMENT[CompanionLayout.MAPPED]

@@ -280,7 +280,7 @@ def diff(
         ArchiveError: a file is of a kind that is not read (the message says what it is), or contradicts
             itself.
         OSError: a file cannot be read.
-        ValueError: there is no such level, or it is ``model``.
+        ValueError: the level is unknown, or ``model``.
     """
     levels = ignored_levels(ignore)
     if not isinstance(old, Archive):

@@ -295,7 +295,7 @@ def _signature(module: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _objects(value: object, place: str) -> list[dict[str, Any]]:
-    """A list of JSON objects; none where there is no such list."""
+    """A list of JSON objects; none where it is missing."""
     objects = [] if value is None else value
     if not isinstance(objects, list) or not all(isinstance(item, dict) for item in objects):
         raise ArchiveError(place=f"graph_module.{place}", expected="a list of objects", found=shown(value))

@@ -14,8 +14,7 @@ from archive.compare.alignment import unified
 from archive.compare.changes import Change, added, changed, gone, renamed, text_changed
 from archive.compare.equality import equal, same_bytes
 from archive.compare.sameness import Level, level_of, version_of_operators
-from archive.compare.sourceless import COPIES, sourceless, weights_in, without_weights
-from archive.compare.sourceless import KINDS as SOURCE_KINDS
+from archive.compare.sourceless import COPIES, SOURCE_KINDS, sourceless, weights_in, without_weights
 from archive.compare.tensors import names_tensors_of
 from archive.formats.record_kinds import RecordKind
 from archive.reader.recognition.kinds import kind_in

@@ -11,14 +11,14 @@ from __future__ import annotations
 from archive.base.errors import ArchiveError, LimitError
 from archive.formats.record_kinds import RecordKind
 
-KINDS = {RecordKind.SHARED_OBJECT, RecordKind.CPP}
+SOURCE_KINDS = {RecordKind.SHARED_OBJECT, RecordKind.CPP}
 """The kinds of records that have source information."""
 COPIES = 3
 """Times that a record is in memory."""
 
 
 def sourceless(data: memoryview, kind: RecordKind) -> bytes:
-    """What is left of a file; those of other kinds than :data:`KINDS` stay as they are."""
+    """What is left of a file; those of other kinds than :data:`SOURCE_KINDS` stay as they are."""
     from archive.formats.compiled.code import without_comments  # noqa: PLC0415 (few archives have some)
     from archive.formats.elf.cutting import cut  # noqa: PLC0415 (the same)
     from archive.formats.elf.parse import is_elf, parse_object  # noqa: PLC0415 (the same)

@@ -65,8 +65,8 @@ def has_end(data: Bytes) -> bool:
     return True
 
 
-def bytes_behind(data: Bytes) -> int:
-    """How many other bytes follow a whole zip; 0 if there is no zip, or nothing follows."""
+def bytes_after(data: Bytes) -> int:
+    """How many other bytes follow a whole zip; 0 without a zip, or if nothing follows."""
     tail = bytes(data[-END.size - U16_MAX :])
     at = tail.rfind(END.magic)
     if at < 0 or at + END.size > len(tail):
@@ -276,10 +276,10 @@ def _read_entries(data: Bytes, end: Row, *, rooted: bool, placed: bool) -> tuple
             file = PlacedEntry(entry, read_place(data, entry, stop) if placed else None, stop)
             if placed_entries.setdefault(entry.name, file) is not file:
                 _refuse(entry.start, "every name once", shown(entry.name))
-            behind = file.end
-            if behind > stop:
-                _expect("its bytes to end before what follows, at byte", stop, behind, entry.start)
-            used += behind - entry.start
+            stored_end = file.end
+            if stored_end > stop:
+                _expect("its bytes to end before what follows, at byte", stop, stored_end, entry.start)
+            used += stored_end - entry.start
             if used > stop:  # at once: reading many that overlap could take very long
                 _refuse(entry.start, f"records of {stop} bytes together", str(used))
         except ArchiveError as problem:

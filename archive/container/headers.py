@@ -202,7 +202,7 @@ def extra_fields(extra: memoryview) -> Iterator[tuple[int, int, int]]:
 
 
 def zip64_values(extra: memoryview) -> list[int]:
-    """The u64 values of the zip64 field among extra fields; empty if there is no such field."""
+    """The u64 values of the zip64 field among extra fields; empty without that field."""
     for kind, start, end in extra_fields(extra):
         if kind == ZIP64_FIELD:
             true = extra[start + EXTRA.size : end]

@@ -59,7 +59,7 @@ class Record:
         entry: what the directory says of it.
         size: inflated size in bytes.
         stored_size: size in the archive in bytes.
-        crc32: of the inflated bytes; 0 also means that PyTorch was told not to compute it.
+        crc32: of the inflated bytes; 0 also means that PyTorch was set not to compute it.
     """
 
     __slots__ = ("_file", "_placed", "_view", "crc32", "entry", "name", "size", "stored_size")

@@ -324,7 +324,7 @@ def writers(records: Iterable[Described], recorded: bytes | memoryview) -> tuple
 
     Returns:
         One platform, because each hashes names in its own way; none, if the id isn't that of these records or
-        its writer is unknown; all of them, if there is no name to hash.
+        its writer is unknown; all of them, if no name is to be hashed.
     """
     counted = _counted(records)
     digits = bytes(recorded)

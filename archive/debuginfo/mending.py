@@ -51,7 +51,7 @@ def mended(handles: HandleTable | None, ranges: RangeTable) -> tuple[HandleTable
     """A map whose tags all belong to source ranges, and how many tags were replaced.
 
     Returns:
-        The same map and 0 if there is no map, nothing to mend, or no null range.
+        The same map and 0 without a map or a null range, or if nothing is to be mended.
     """
     if handles is None:
         return None, 0
@@ -72,7 +72,7 @@ def completed(
     """A map with a row for each handle that lowered modules name, and how many rows were added.
 
     Returns:
-        The same map and 0 if there is no map, nothing to add, or no null range.
+        The same map and 0 without a map or a null range, or if nothing is to be added.
     """
     null = _null_tag(ranges)
     if handles is None or null is None:

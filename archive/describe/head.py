@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def version_text(archive: Archive) -> str | None:
-    """The version of the archive format, as its record has it; None where there is no such record."""
+    """The version of the archive format, as its record has it; None without that record."""
     name = version_record(archive.records)
     return None if name is None else decoded(archive.records[name].view()[:64]).strip()
 

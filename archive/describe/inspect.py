@@ -21,6 +21,7 @@ from archive.formats.record_kinds import (
     MIGRATED,
     RecordKind,
 )
+from archive.formats.release_label import labels_in_words
 from archive.reader.provenance import provenance
 from archive.reader.recognition import FileKind, kind_in
 
@@ -74,12 +75,13 @@ class Inspection:
         what: the kind in words.
         advice: what can be done with this file, mostly about debug info that it lacks; "" where there is
             nothing to say.
-        companion: layout and archive id of a companion, in words; "" for an archive.
+        companion: layout, archive id and label of a companion, in words; "" for an archive.
+        label: what the release of a companion is called; "" for none.
         archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read; None
             where a large remote file would have to be fetched whole.
         redacted_id: the archive id of the redacted archive that a companion fits, too; "" for none.
         platforms: the platforms whose rules give ``.data/serialization_id`` for the records: one, or none if
-            no known platform's do; None where there is no such record.
+            no known platform's do; None without that record.
         origin: the PyTorch releases that may have written it; None where a companion has the debug info.
         migrated: whether it keeps its original from before a migration.
         version: contents of the record ``.data/version`` or ``version``; "" where there is none.
@@ -106,6 +108,7 @@ class Inspection:
     what: str
     advice: str
     companion: str
+    label: str
     archive_id: str | None
     redacted_id: str
     platforms: Sequence[str] | None
@@ -139,6 +142,7 @@ def inspect(archive: Archive) -> Inspection:
     if archive.companion is not None and not archive.has_code:
         companion = f"{archive.companion.layout} companion of archive {archive.archive_id.hex()}"
         companion += f", redacted {redacted.hex()}" if redacted else ""
+    label = "" if archive.companion is None else archive.companion.label
     effects = None
     if archive.effects is not None:
         effects = Counter[str]()
@@ -151,8 +155,9 @@ def inspect(archive: Archive) -> Inspection:
         debug_bytes=stored_debug_bytes(archive),
         kind=archive.recognised.kind,
         what=archive.recognised.what,
-        advice=archive.recognised.told and archive.recognised.reason,
-        companion=companion,
+        advice=archive.recognised.own_advice and archive.recognised.reason,
+        companion=labels_in_words(companion, (label,)) if companion and label else companion,
+        label=label,
         archive_id=_archive_id(archive),
         redacted_id=redacted.hex(),
         platforms=platforms_of(archive),

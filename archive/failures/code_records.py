@@ -281,7 +281,7 @@ class ModelCode:
     """The code records of a model, as tracebacks name them.
 
     Attributes:
-        is_unchecked: whether there is no code to compare a traceback with.
+        is_unchecked: whether code to compare a traceback with is missing.
         of: the code record of a file name; a traceback names the same ones again and again.
     """
 

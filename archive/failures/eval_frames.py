@@ -48,7 +48,7 @@ from archive.failures.nodes import (
 )
 from archive.failures.operands import contradiction, not_so
 from archive.formats.exported.loaded import HIGHER_ORDER, OPERATORS
-from archive.formats.exported.printed import FIRST_LINE, TAKEN, Notation, behind, own_name, pieces
+from archive.formats.exported.printed import FIRST_LINE, TAKEN, Notation, own_name, pieces, text_after
 from archive.reader.lookups.nodes import ProgramNode, loaded_nodes
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ def _is_call(code: str, site: NodeSite, name: Callable[[str], str] | None = None
     if parts is None:
         return name is None and may_have(code, site)
     expression = name or (lambda value: own_name(value, site.inputs))
-    rest = behind(code, [f"{site.target}(", *parts, ")"], expression)
+    rest = text_after(code, [f"{site.target}(", *parts, ")"], expression)
     return rest is not None and DELETED.fullmatch(rest) is not None
 
 

@@ -121,12 +121,12 @@ def written(stream: LogStream, at: int, others: Mapping[int, bytes]) -> bytes:
     return stream.written(at, others[at]) if at in others else stream.line(at).data
 
 
-class Cause(NamedTuple):
+class FailureCause(NamedTuple):
     """What failed: failures with the same cause have an equal one.
 
     Attributes:
         file: the source file of the innermost line; "" where it is not known, or one of several.
-        line: its number, from 1; 0 where there is no file.
+        line: its number, from 1; 0 without a file.
         where: the module hierarchy, or the function of the innermost frame.
         message: the wording of the message; "" where it is not known.
     """
@@ -180,7 +180,7 @@ class Answer:
     notes: tuple[tuple[int, str], ...] = ()
     is_named: bool = False
     is_possible: bool = False
-    cause: Cause | None = None
+    cause: FailureCause | None = None
     models: tuple[str, ...] = ()
     is_unproven: bool = False
     is_split: bool = False
@@ -192,8 +192,8 @@ class Answers(Protocol):
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
         """Note a line of the log, and whether a failure may begin in it."""
 
-    def names_nothing(self, lines: bytes) -> bool:
-        """Whether lines have nothing to note, and nothing to name; false if unsure."""
+    def naming_in(self, lines: bytes) -> Iterable[int]:
+        """Places in whole lines, one at least in each that has something to note, or to name."""
 
     def named(self, line: bytes) -> bytes:
         """A line in which no failure begins, with the names that hashes in a module hierarchy stand for."""

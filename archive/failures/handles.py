@@ -204,7 +204,7 @@ class HandleSplits:
             longest = 1 if digits.text[at] == "0" else known.most_digits
             ends = range(at + 1, min(at + longest, digits.plain) + 1)
         steps.take(len(ends))
-        behind = []
+        continuations = []
         for end in ends:
             handle = digits.form.known_as(int(digits.text[at:end]))
             if handle not in known:
@@ -213,15 +213,15 @@ class HandleSplits:
             if known.has_methods and operation.method < 0:
                 # No instruction's handle: a delegated operation, if no method's instruction came before.
                 if not state.in_methods and end <= digits.plain:
-                    behind.append((handle, ReadingState(end, EXECUTE_METHOD, in_methods=False)))
+                    continuations.append((handle, ReadingState(end, EXECUTE_METHOD, in_methods=False)))
             # The innermost handle may be any instruction's; a further one must call what is inside of it.
             elif end <= digits.plain and digits.has_unique:
                 continue  # an instruction's handle is unique here
             elif not at or (
                 operation.may_call and operation.instruction in (None, (INTERFACE_CALL, state.callee))
             ):
-                behind.append((handle, ReadingState(end, operation.callee, in_methods=True)))
-        return behind
+                continuations.append((handle, ReadingState(end, operation.callee, in_methods=True)))
+        return continuations
 
     def _rank(self, handles: tuple[int, ...]) -> tuple[bool, bool]:
         """The rank of a reading by the module's two rules; the likeliest has the smallest."""

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import counted, one_line, shown
 from archive.base.strings import decoded
-from archive.failures.failure import Answer, Cause, Failure
+from archive.failures.failure import Answer, Failure, FailureCause
 from archive.failures.instructions import HEAD, MOST_BEHIND, method_in
 from archive.failures.nodes import digest
 from archive.formats.etrecord import edge_program
@@ -100,7 +100,7 @@ class InputFailure(Failure):
     def __init__(self, stream: LogStream, above: Iterable[bytes]) -> None:
         super().__init__(stream)
         line = REFUSED.fullmatch(stream.text(0) or b"")
-        assert line is not None  # noqa: S101 (else it is no failure)
+        assert line is not None  # noqa: S101 (else it isn't a failure)
         self._line = {key: text for key, text in line.groupdict().items() if text is not None}
         near = (RESIZED.fullmatch(text) for text in islice(above, ABOVE))
         resized = next(filter(None, near), None) if "resized" in self._line else None
@@ -260,5 +260,5 @@ def _line(failure: InputFailure, method: str, inputs: tuple[ProgramInput, ...]) 
 
 def _answer(failure: InputFailure, lines: list[str], where: str) -> Answer:
     text = "\n".join(lines).encode("utf-8", "surrogatepass")
-    cause = Cause("", 0, where, failure.why)
+    cause = FailureCause("", 0, where, failure.why)
     return Answer(failure, text, is_possible=True, cause=cause)

@@ -120,7 +120,7 @@ class InstructionFailure(Failure):
     def __init__(self, stream: LogStream, above: Iterable[bytes] = ()) -> None:
         super().__init__(stream)
         line = INSTRUCTION.fullmatch(stream.text(0) or b"")
-        assert line is not None  # noqa: S101 (else it is no failure)
+        assert line is not None  # noqa: S101 (else it isn't a failure)
         self.chain = int(line["chain"] or 0)  # the runtime prints no chain of a call of a backend
         self.number = int(line["number"] or line["call"])
         self.operator = decoded(line["operator"] or b"")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
-from archive.failures.failure import Answer, Cause, Failure, leave
+from archive.failures.failure import Answer, Failure, FailureCause, leave
 from archive.failures.nodes import digest
 from archive.reader.lookups.kernels import CalledKernel, why_unrecorded
 
@@ -211,7 +211,7 @@ class KernelFailure(Failure):
     def __init__(self, stream: LogStream) -> None:
         super().__init__(stream)
         line = named_line(stream.text(0) or b"")
-        assert line is not None  # noqa: S101 (else it is no such line)
+        assert line is not None  # noqa: S101 (else it isn't such a line)
         self.named = line.named
 
     @property
@@ -259,7 +259,7 @@ class KernelSource(NamedTuple):
     text: bytes | None
     why: str
     is_possible: bool
-    cause: Cause | None = None
+    cause: FailureCause | None = None
 
 
 def _sources(model: OneModel) -> Callable[[Named], KernelSource]:
@@ -289,4 +289,4 @@ def source_of(models: Mapping[str, CompiledModel], named: Named) -> KernelSource
     place = places.pop() if len(places) == 1 else ("", 0)
     label = kernels[0].label if len(kernels) == 1 else kernels[0].kernel.name
     explanation = text.encode("utf-8", "surrogatepass")
-    return KernelSource(explanation, "", is_possible=True, cause=Cause(*place, label, ""))
+    return KernelSource(explanation, "", is_possible=True, cause=FailureCause(*place, label, ""))

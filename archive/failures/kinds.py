@@ -50,12 +50,12 @@ class FailureKind(NamedTuple):
 def failure_at(beginning: Beginning, above: Above) -> Failure | None:
     """The failure that begins in a line; None where there is none, or its source already stands below it."""
     held = beginning.within(above)
-    for kind in KINDS:
+    for kind in FAILURE_KINDS:
         own = beginning if kind.finds_document else held
         if found := kind.begun(own.text):
             return kind.read(own, found, above)
     for recoded in beginning.recoded():
-        for kind in KINDS:
+        for kind in FAILURE_KINDS:
             if not kind.finds_document and (found := kind.begun(recoded.text)):
                 return kind.read(recoded, found, above)
     return None
@@ -110,7 +110,7 @@ def _refusal(beginning: Beginning, match: re.Match[bytes], above: Above) -> Inpu
     return None if failure.is_explained else failure
 
 
-KINDS = (
+FAILURE_KINDS = (
     FailureKind(marks.HANDLES, HANDLES_NOT_FOUND.match, _handles, finds_document=True),
     FailureKind(marks.TRACEBACK, TRACEBACK_START.fullmatch, _traceback, finds_document=True),
     FailureKind(marks.TRACEBACK, SERIALIZED_START.fullmatch, _serialized),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import LimitError
 from archive.base.spending import Recent
 from archive.base.strings import decoded
-from archive.failures.failure import Answer, Cause, Failure, place_of, why_left
+from archive.failures.failure import Answer, Failure, FailureCause, place_of, why_left
 from archive.failures.handles import HandleSplits
 from archive.failures.messages import cannot_print, known_message, wording
 from archive.failures.printed import HANDLES_NOT_FOUND
@@ -55,7 +55,7 @@ class LiteFailure(Failure):
         super().__init__(stream)
         self._text = stream.text(0) or b""
         line = HANDLES_NOT_FOUND.match(self._text)
-        assert line is not None  # noqa: S101 (else it is no failure)
+        assert line is not None  # noqa: S101 (else it isn't a failure)
         self._start, self._stop = line.span("text")
         self.digits = (line["joined"] or line["single"]).decode()
         self.is_joined = line["joined"] is not None
@@ -140,7 +140,7 @@ class LiteAnswers:
             why = f"handles {{{', '.join(map(str, handles))}}}: {why_left(error)}"
             return Answer(failure, None, (*notes, (0, why)), is_possible=True)
         is_named = self.splits.names_archive(failure.digits)
-        cause = Cause(*explanation.place, wording(failure.message))
+        cause = FailureCause(*explanation.place, wording(failure.message))
         return Answer(failure, explanation.text, notes, is_named, is_possible=True, cause=cause)
 
     def _explanation(self, handles: tuple[int, ...]) -> Explanation:

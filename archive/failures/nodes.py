@@ -24,12 +24,12 @@ from archive.base.errors import several
 from archive.base.strings import decoded
 from archive.container.names import as_bytes
 from archive.debuginfo.frames import BEGINNING
-from archive.failures.failure import Answer, Cause, Failure, leave
+from archive.failures.failure import Answer, Failure, FailureCause, leave
 from archive.failures.hashed_words import names_of
 from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
 from archive.failures.redacted import EXACTLY, HEADER, LooselyTraced, RedactedTraceback, found_at
-from archive.formats.exported.printed import LIFTED, Notation, behind, own_name, pieces
+from archive.formats.exported.printed import LIFTED, Notation, own_name, pieces, text_after
 from archive.reader.lacking import why_no_traces
 from archive.reader.lookups.nodes import ProgramNode, loaded_nodes
 
@@ -94,7 +94,7 @@ class ExecutedNode(NamedTuple):
         def printed(name: str) -> str:
             return f"%{own_name(name, site.inputs, is_in_module=is_in_module)}"
 
-        return behind(self.arguments, parts, printed) == ""
+        return text_after(self.arguments, parts, printed) == ""
 
     def __str__(self) -> str:
         return f"node {self.name}, {self.target}"
@@ -113,7 +113,7 @@ class NodeFailure(Failure):
     def __init__(self, stream: LogStream, above: Iterable[bytes] = ()) -> None:
         super().__init__(stream)
         line = EXECUTING.fullmatch(stream.text(0) or b"")
-        assert line is not None  # noqa: S101 (else it is no failure)
+        assert line is not None  # noqa: S101 (else it isn't a failure)
         self.node = ExecutedNode.of(line)
         texts = [text for one in islice(above, MOST_SAID) if (text := stream.text_of(one)) is not None]
         self.said = tuple(takewhile(bool, dropwhile(operator.not_, map(decoded, texts))))
@@ -261,8 +261,8 @@ def _shown(
 def _stop(stream: LogStream, trace: str, like: Likeness) -> int:
     """The line after a trace; 0 where the log shows another trace, or more frames."""
     traceback = found_at(stream, PLACE, trace.encode("utf-8", "surrogatepass"), like)
-    behind = stream.text(traceback.stop, is_patient=False) if traceback else None
-    return traceback.stop if traceback and not (behind or b"").startswith((INDENT, FRAME)) else 0
+    following = stream.text(traceback.stop, is_patient=False) if traceback else None
+    return traceback.stop if traceback and not (following or b"").startswith((INDENT, FRAME)) else 0
 
 
 def is_source(stream: LogStream, at: int) -> bool:
@@ -309,7 +309,7 @@ def answer_of(
     trace = node.site.frames
     place = (trace.of_model.file, trace.of_model.line) if trace else ("", 0)
     explanation = text(node).encode("utf-8", "surrogatepass")
-    return Answer(failure, explanation, is_possible=True, cause=Cause(*place, node.hierarchy, ""))
+    return Answer(failure, explanation, is_possible=True, cause=FailureCause(*place, node.hierarchy, ""))
 
 
 def listed(nodes: Sequence[ProgramNode]) -> str:

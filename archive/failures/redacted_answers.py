@@ -22,7 +22,7 @@ from archive.base.strings import decoded
 from archive.companion.hashed_names import HASH
 from archive.debuginfo.sites import last_part
 from archive.debuginfo.symbolicate import TRACEBACK_HEADING
-from archive.failures.failure import Answer, Cause, place_of, why_left
+from archive.failures.failure import Answer, FailureCause, place_of, why_left
 from archive.failures.handles import MAX_READINGS
 from archive.failures.hashed_words import names_of
 from archive.failures.lite import lite_answers
@@ -212,7 +212,7 @@ class RedactedAnswers:
             return Answer(match.failure, None, ((0, match.note),), is_possible=match.note == SEVERAL_NOTE)
         known = self._archive.symbolicate(match.handles, self._lite.style)
         place = place_of(frame.range for frame in reversed(known.frames))
-        cause = Cause(*place, known.module_hierarchy, "")
+        cause = FailureCause(*place, known.module_hierarchy, "")
         notes = ((0, note),) if note else ()
         return Answer(match.failure, match.original, notes, is_possible=True, cause=cause)
 

@@ -38,16 +38,16 @@ class MessageFilter:
     """Explains the failures in messages, each by itself.
 
     Args:
-        tell: takes the notes: why failures stay as they are, or that only one model is given and nothing
+        note: takes the notes: why failures stay as they are, or that only one model is given and nothing
             names it. Each text comes once, at most 100 in all.
 
     Attributes:
         unread: records that may have a failure, and couldn't be read.
     """
 
-    def __init__(self, new: Callable[[], LogExplainer], tell: Callable[[str], None]) -> None:
-        self._new, self._tell = new, tell
-        self._told = set[str]()
+    def __init__(self, new: Callable[[], LogExplainer], note: Callable[[str], None]) -> None:
+        self._new, self._write_note = new, note
+        self._noted = set[str]()
         self.explained = self.unknown = self.unread = 0
 
     def answers(self, records: BinaryIO) -> Iterator[bytes]:
@@ -83,9 +83,9 @@ class MessageFilter:
         return NOTHING if text == message else b'{"msg": %b}\n' % quoted(text, is_ascii=record.isascii())
 
     def _note(self, place: str, why: str) -> None:
-        if why not in self._told and len(self._told) < MAX_NOTES:
-            self._told.add(why)
-            self._tell(f"{place}: {why}")
+        if why not in self._noted and len(self._noted) < MAX_NOTES:
+            self._noted.add(why)
+            self._write_note(f"{place}: {why}")
 
 
 def _message(record: bytes) -> bytes:

@@ -8,7 +8,7 @@ is another model's. The second traceback is made as PyTorch's ``format_stack_tra
 - a function has the name of the serialized frame;
 - a null range prints nothing;
 - a frame without any range is repeated;
-- if no frame has a range, there is no second traceback.
+- if no frame has a range, the second traceback is missing.
 
 PyTorch 1.4 and older print other tracebacks, which are not read here.
 """
@@ -23,7 +23,7 @@ from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.failures.code_records import CodeLines, FrameCode, problem_of
-from archive.failures.failure import MAX_LINES, Cause, place_of, written
+from archive.failures.failure import MAX_LINES, FailureCause, place_of, written
 from archive.failures.log.log_line import ending
 from archive.failures.printed import (
     CODE,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from archive.reader.line_digests import LineDigests
 
 ORIGINAL_HEADING = b"\n" + ORIGINAL + b"\n"
-BEHIND = CONTEXT - 1
+LINES_AFTER = CONTEXT - 1
 """Lines that PyTorch prints after a range, unless its source ends before."""
 CUT_NOTE = "the traceback breaks off here: it is explained as far as it goes"
 MAX_BYTES = 1 << 20
@@ -98,8 +98,8 @@ class Traceback:
         self._size = len(self.raw[0])
         self._code = code
         self.frames = list(iter(self._frame, None))
-        behind = self._peek(is_patient=False) if self.frames else None
-        if behind is not None and CODE.match(behind) and not self.cut:
+        next_line = self._peek(is_patient=False) if self.frames else None
+        if next_line is not None and CODE.match(next_line) and not self.cut:
             self.cut = len(self.raw)  # a frame's heading is missing
         elif self.frames and stream.is_last(len(self.raw) - 1) and not self.cut:
             self.cut = len(self.raw) - 1  # PyTorch prints a message after the last frame
@@ -195,10 +195,10 @@ class Traceback:
         return bool(self.renamed)
 
     @property
-    def cause(self) -> Cause:
+    def cause(self) -> FailureCause:
         """What failed, by the frames of serialized code; there must be one."""
         frames = [frame for frame in reversed(self.frames) if frame.is_serialized]
-        return Cause(*place_of(frame.original for frame in frames), decoded(frames[0].function), "")
+        return FailureCause(*place_of(frame.original for frame in frames), decoded(frames[0].function), "")
 
     def original(self, limits: Limits, steps: Steps) -> bytes:
         """The traceback of the original code: each frame's original source, or its own lines."""
@@ -257,7 +257,7 @@ class FrameRest:
     @property
     def lacks_lines(self) -> bool:
         """Whether PyTorch prints more of the record: a range may end without a marking that says HERE."""
-        return self._code is not None and self.number < len(self._code) and self.unmarked < BEHIND
+        return self._code is not None and self.number < len(self._code) and self.unmarked < LINES_AFTER
 
     def add(self, line: bytes, *, ends_log: bool) -> Following:
         """Add a line, if it is the frame's."""

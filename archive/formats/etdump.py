@@ -50,7 +50,7 @@ OPERATOR_CALL, DELEGATE_CALL, JUMP_CALL = "OPERATOR_CALL", "DELEGATE_CALL", "JF_
 CALLS = frozenset({OPERATOR_CALL, DELEGATE_CALL, JUMP_CALL, "MOVE_CALL", "FREE_CALL"})
 """The names of instructions' own events."""
 UNSET = -1
-"""Means that there is no chain, instruction, id or input."""
+"""Stands for a missing chain, instruction, id or input."""
 
 PROFILE_EVENT = Table(
     "ProfileEvent",

@@ -85,7 +85,7 @@ class Mapped:
         return self
 
     def beside(self, path: str) -> Mapped | Fetched | None:
-        """Open a file by its path below this one's folder; None if there is no file or no folder."""
+        """Open a file by its path below this one's folder; None if either is missing."""
         here = self._source if isinstance(self._source, (str, os.PathLike)) else _path(self._source)
         if here is None:
             return None
@@ -161,7 +161,7 @@ class Fetched:
         return None
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is no longer the version that was opened."""
+        """Refuse a file that has changed since it was opened."""
         self._file.check_unchanged()
 
     def close(self) -> None:

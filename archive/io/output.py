@@ -35,7 +35,7 @@ REPLACES = "force=True"
 EXISTS = "the file exists; pass --force to replace it"
 STANDARD_OUTPUT = "standard output"
 """Its name in errors."""
-KINDS = {
+SPECIAL_FILES = {
     stat.S_IFDIR: "folder",
     stat.S_IFCHR: "character device",
     stat.S_IFBLK: "block device",
@@ -68,7 +68,7 @@ def check_target(path: Target, *, force: bool) -> None:
         kind = stat.S_IFREG
     if kind != stat.S_IFREG:
         raise ArchiveError(
-            f"is a {KINDS.get(kind, 'special file')}, and only regular files are written; "
+            f"is a {SPECIAL_FILES.get(kind, 'special file')}, and only regular files are written; "
             "`-o -` writes a single file to standard output",
             file=os.fspath(path),
         )
@@ -172,7 +172,7 @@ def _take_names(drafts: Sequence[tuple[str, Draft | Upload]], *, force: bool) ->
 
 @contextmanager
 def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
-    """A file for the time of the block: beside a target, or in memory where there is no target's path."""
+    """A file for the time of the block: beside a target, or in memory where the target has no path."""
     from archive.io.urls import is_url  # noqa: PLC0415 (only those who write files pay for it)
 
     if is_url(beside):

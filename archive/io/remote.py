@@ -59,7 +59,7 @@ class RemoteFile(Protocol):
         """The bytes from one place to another, all of them."""
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is no longer the version that was opened."""
+        """Refuse a file that has changed since it was opened."""
 
     def close(self) -> None:
         """Close it."""
@@ -85,7 +85,7 @@ class CappedFile:
         return self._file.read(start, stop)
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is no longer the version that was opened."""
+        """Refuse a file that has changed since it was opened."""
         self._file.check_unchanged()
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class _StoredFile:
         return cast("bytes", place.ask("cat_file", place.path, start=start, end=stop, moved=size))
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is no longer the version that was opened."""
+        """Refuse a file that has changed since it was opened."""
         with self._place.naming_errors():
             now = self._place.version(self._place.facts())
         if now != self.version:
@@ -194,7 +194,7 @@ class HttpFile:
         return answer.data
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is no longer the version that was opened, unless it was read as a whole."""
+        """Refuse a file that has changed since it was opened, unless it was read as a whole."""
         if self._whole is None and self.size:
             self.read(0, 1)
 

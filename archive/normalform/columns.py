@@ -6,6 +6,7 @@ A column's name is ``table.field``. All columns of a table have the same length:
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from archive.base.quick_dataclass import dataclass
@@ -57,7 +58,7 @@ PROGRAM_TABLES = (
 """Tables of exported programs, besides ``program``."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
     """A column's declaration.
 
@@ -79,7 +80,7 @@ class Column:
     high: int | None = None
     optional: bool = False
 
-    @property
+    @cached_property
     def table(self) -> str:
         """The table that the column belongs to."""
         return self.name.partition(".")[0]
@@ -120,7 +121,7 @@ PROGRAM_COLUMNS = (
     Column(
         140,
         "line.blank",
-        "columns before the mark below it; -1 if there is no mark",
+        "columns before the mark below it; -1 without a mark",
         low=NO_ROW,
         high=MOST_MARKED,
     ),
@@ -224,6 +225,7 @@ COLUMNS = (
         "string",
         optional=True,
     ),
+    Column(31, "file.label", "label of the release: 1.4.2", "string", optional=True),
     Column(32, "record.name", "name of a source-range record", "string"),
     Column(33, "record.layout", "layout of the record's rows", high=len(RangeLayout)),
     Column(34, "record.rows", "how many rows the record has"),
@@ -232,7 +234,7 @@ COLUMNS = (
     Column(38, "digest.line", "first 3 bytes of the blake2b of a line of code", high=1 << 24),
     Column(40, "row.offset", "byte of the generated code; -1 in lowered modules", low=None),
     Column(41, "row.range", "source of the code from that byte on", "range"),
-    Column(42, "row.line", "line of that byte, from 0; -1 where there is no code", low=NO_ROW),
+    Column(42, "row.line", "line of that byte, from 0; -1 without code", low=NO_ROW),
     Column(43, "row.column", "bytes before it in that line", low=None),
     Column(48, "range.source", "source that the range is part of", "source"),
     Column(49, "range.start", "first byte of the range in the source's text"),

@@ -51,13 +51,13 @@ def _cut(facts: Facts, most: int) -> Facts:
         if name not in facts:
             continue
         room, share = most - sum(sizes.values()) + sizes[name], 1.0
-        told = ""
+        what_is_left_out = ""
         while sizes[name] > room and share:
             share = share * MARGIN * max(room, 0) / sizes[name]
             share = share if share > LEAST else 0.0
-            less[name], told = cut(facts[name], share)
+            less[name], what_is_left_out = cut(facts[name], share)
             sizes[name] = len(packed(less[name]))
-        left_out += [told] if told else []
+        left_out += [what_is_left_out] if what_is_left_out else []
     return {**_relinked(less), "left_out": left_out}
 
 

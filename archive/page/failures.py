@@ -11,8 +11,8 @@ shows, :class:`~archive.page.shown.Shown`; ``span``, the first and the last time
 their model, or ""; ``notes``, why failures stay unexplained, and what was left out; ``causes``.
 
 ``causes``, a row for each, those with most failures first: ``count``, ``file``, ``line``, ``where`` and
-``message`` as :class:`~archive.failures.failure.Cause` has them, ``models`` (numbers), ``first`` and ``last``
-(times as the log has them, or ""), ``seconds`` (the last time as a number, to sort by; or null),
+``message`` as :class:`~archive.failures.failure.FailureCause` has them, ``models`` (numbers), ``first`` and
+``last`` (times as the log has them, or ""), ``seconds`` (the last time as a number, to sort by; or null),
 ``times`` (counts in equal intervals of one span that all causes share, or null where no line has a time),
 ``excerpt`` (the explanation in the log; "" where none is shown), ``marked`` (the first and the last of its
 lines, from 0, that show ``file`` and ``line``; or null where none does), ``link``: numbers of a model and of
@@ -138,13 +138,13 @@ def _span(groups: Sequence[CauseGroup]) -> list[str]:
 
 def _shown_notes(notes: Sequence[str], shown: Shown) -> list[str]:
     """Notes as they are shown: without those that may have paths, where paths are not shown."""
-    told = [note for note in notes if shown.has_paths or not re.search(r"[/\\]", note)]
-    if len(told) < len(notes):
-        told.append(
-            f"{counted(len(notes) - len(told), 'note')} that may have paths: --source full shows them"
+    visible = [note for note in notes if shown.has_paths or not re.search(r"[/\\]", note)]
+    if len(visible) < len(notes):
+        visible.append(
+            f"{counted(len(notes) - len(visible), 'note')} that may have paths: --source full shows them"
         )
-    cut = [plain(note[:LONGEST_NOTE]) for note in told[:MOST_NOTES]]
-    more = len(told) - len(cut)
+    cut = [plain(note[:LONGEST_NOTE]) for note in visible[:MOST_NOTES]]
+    more = len(visible) - len(cut)
     return [*cut, f"{counted(more, 'further note')}"] if more else cut
 
 

@@ -101,9 +101,9 @@ class FolderPage:
         ]
         totals = [["files", len(files["file"])]]
         totals += [[words[key], sum(value or 0 for value in files[key])] for key in summed]
-        told = self._refused.most_common(MOST_CAUSES)
-        more = self._refused.total() - sum(count for _, count in told)
-        told += [("other causes", more)] if more else []
+        causes = self._refused.most_common(MOST_CAUSES)
+        more = self._refused.total() - sum(count for _, count in causes)
+        causes += [("other causes", more)] if more else []
         folder = {
             "name": plain(self._name),
             "totals": totals,
@@ -111,7 +111,7 @@ class FolderPage:
             "files": files,
             "tables": list(tables),
             "notes": list(notes),
-            "refused": [[plain(why), count] for why, count in told],
+            "refused": [[plain(why), count] for why, count in causes],
         }
         return {"version": VERSION, "folder": folder}
 
@@ -124,7 +124,7 @@ class FolderPage:
         while len(data) > MOST_BYTES and rows:
             rows //= 2
             files = {name: column[:rows] for name, column in folder["files"].items()}
-            told = [f"left out of this page: {all_rows - rows:,} files", all_rows - rows]
-            refused = [*folder["refused"], told]
+            cut = [f"left out of this page: {all_rows - rows:,} files", all_rows - rows]
+            refused = [*folder["refused"], cut]
             data = packed({**facts, "folder": {**folder, "files": files, "refused": refused}})
         return document(data, f"{self._name}: debug-archive")

@@ -36,7 +36,7 @@ class Report:
 
     Attributes:
         file: the file that it is about.
-        out: the page; "" where that is no path.
+        out: the page; "" where it isn't a path.
         kind: of that file, in words.
         size: of that file, in bytes.
         debug_bytes: those of its debug info.

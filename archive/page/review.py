@@ -54,8 +54,8 @@ def review_facts(file: Mapped, path: str | PathLike[str], limits: Limits) -> tup
         **{key: [row.get(key) for row in read] for key in COLUMNS},
     }
     left = sum(not row.accepted for row in rows)
-    told = f"{counted(left, 'text')} to look at" if left else "all texts are accepted"
-    return facts, [f"review: {'; '.join([told, *listed.problems, *listed.not_read])}"]
+    summary = f"{counted(left, 'text')} to look at" if left else "all texts are accepted"
+    return facts, [f"review: {'; '.join([summary, *listed.problems, *listed.not_read])}"]
 
 
 def _listed(file: Mapped, limits: Limits) -> Review:

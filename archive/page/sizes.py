@@ -12,7 +12,7 @@ from archive.page.units import plain
 if TYPE_CHECKING:
     from archive.describe.sizes.account import Account, Piece, Weight
 
-KINDS = ("file", *map(str, Group))
+SHOWN_KINDS = ("file", *map(str, Group))
 """The kind of the file itself, and of what is directly below it."""
 
 
@@ -38,7 +38,7 @@ class SizeTree:
         self._has_base = base is not None
 
     def _row(self, piece: Piece, group: Group) -> int:
-        kind = KINDS.index(str(group))
+        kind = SHOWN_KINDS.index(str(group))
         row = self._child(0, str(group), kind)
         for step in _steps(piece, group):
             row = self._child(row, step, kind)
@@ -68,7 +68,7 @@ class SizeTree:
             "parent": self._parents,
             **sums,
             "kind": self._kinds,
-            "kinds": list(KINDS),
+            "kinds": list(SHOWN_KINDS),
             "what": list(map(_what, self._weights)),
             "record": [plain(record) for record in self._records],
         }

@@ -51,7 +51,7 @@ class SourceRecordFacts(TypedDict):
     Attributes:
         record: the record's name.
         offset: the byte of the record where the code from this range begins.
-        file: the number of the file; -1 where there is no source.
+        file: the number of the file; -1 without a source.
         start: the range's first byte in the file's text; 0 where there is none.
         end: the byte after its last.
         line: the line of its first byte in the file; 0 where there is none.
@@ -200,7 +200,7 @@ class ArchiveSources:
         file: each row's file, or -1 (n).
         start: its first byte in the file (n).
         end: the byte after its last (n).
-        line: the line of its start; 0 where there is no file (n).
+        line: the line of its start; 0 without a file (n).
         record: its code record, or -1 (n).
         at: where each row's code begins in the shown text of its record; 0 before :meth:`facts` (n).
         shown: the shown text of each code record; none before :meth:`facts`.
@@ -354,7 +354,7 @@ class ArchiveSources:
         }
 
     def _in_units(self, units: Sequence[Units], bytes_: Ints) -> Ints:
-        """Bytes of files as positions of their shown texts; 0 where there is no file (n)."""
+        """Bytes of files as positions of their shown texts; 0 without a file (n)."""
         positions = np.zeros(len(bytes_), np.int64)
         for index, shown in enumerate(units):
             own = np.flatnonzero(self.file == index)

@@ -239,7 +239,7 @@ class _Scanned:
             values.clear()
 
     def settle(self, working: int, record: str, at: int) -> None:
-        """Ask for the memory of the columns and ``working`` bytes more, or return what is no longer used."""
+        """Ask for the memory of the columns and ``working`` bytes more, or return what is free."""
         columns = (self.anchor, self.owner, self.size, self.part, self.longs)
         used = sum(len(column) * column.itemsize for column in columns) * 17 // 16  # an array grows by a 16th
         used += len(self.op) * 9 // 8 + len(self.op) * self.part.itemsize + working  # positions are to come

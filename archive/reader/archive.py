@@ -256,7 +256,7 @@ class Archive(Closing):
         """The values of some pickle records, as columns, all in one tree.
 
         Raises:
-            ArchiveError: there is no such record, or it isn't a pickle that PyTorch could have written.
+            ArchiveError: the record is missing, or isn't a pickle that PyTorch could have written.
         """
         return self._pickles.tree(names)
 
@@ -314,7 +314,7 @@ class Archive(Closing):
         """The source ranges of a code record, or of a debug record given by its own name.
 
         Raises:
-            ArchiveError: there is no such record.
+            ArchiveError: the record is missing.
         """
         return RangeRows(self.range_table, self.range_table.numbers[self._range_name(name)])
 
@@ -322,7 +322,7 @@ class Archive(Closing):
         """The original source of a byte position in a generated code record; None where none is known.
 
         Raises:
-            ArchiveError: there is no such record.
+            ArchiveError: the record is missing.
         """
         return self._debug.locate(self._range_name(name), position)
 
@@ -334,11 +334,11 @@ class Archive(Closing):
                 return debug
         known = ", ".join(islice(names, EXAMPLES)) or "none"
         more = ", …" if len(names) > EXAMPLES else ""
-        raise ArchiveError(f"no source ranges for {name!r}; there are: {known}{more}", file=self.file)
+        raise ArchiveError(f"no source ranges for {name!r}; available: {known}{more}", file=self.file)
 
     @cached_property
     def handles(self) -> Mapping[int, HandleEntry]:
-        """Each debug handle's operator, place and call stack; empty where there is no call-stack map."""
+        """Each debug handle's operator, place and call stack; empty without a call-stack map."""
         table = self.handle_table
         return {} if table is None else FactMapping(table.rows, table.entry)
 
@@ -365,7 +365,7 @@ class Archive(Closing):
             A new object for each caller, who may change its lists and dicts.
 
         Raises:
-            ArchiveError: there is no such record, or it cannot be read.
+            ArchiveError: the record is missing, or cannot be read.
         """
         return self._pickles.value(name)
 

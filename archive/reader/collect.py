@@ -77,13 +77,13 @@ def collect(
     form.columns |= raw_columns(raw, form.pool)
     cuts = {name: cut for name, cut in archive.spare.cuts.items() if name not in raw}
     if cuts:
-        rows = [(len(cut.behind), *cut.table) for cut in cuts.values()]
+        rows = [(len(cut.tail), *cut.table) for cut in cuts.values()]
         names: tuple[str, ...] = ("object.length", *OBJECT_TABLE)
         form.columns |= dict(zip(names, np.array(rows, np.int64).T.copy(), strict=True))
     form.columns |= _members(records, raw, packed, cuts)
-    memory.take(sum(2 * len(cut.behind) for cut in cuts.values()), "bytes of shared objects")
-    behind = b"".join(cut.behind for cut in cuts.values())
-    return Contents(archive.digests.id, form.form(), b"".join(raw.values()), behind)
+    memory.take(sum(2 * len(cut.tail) for cut in cuts.values()), "bytes of shared objects")
+    tails = b"".join(cut.tail for cut in cuts.values())
+    return Contents(archive.digests.id, form.form(), b"".join(raw.values()), tails)
 
 
 def check_debug_info(
@@ -159,7 +159,7 @@ def _known_classes(archive: Archive, form: FormBuilder) -> Columns:
 
 
 def _code_places(archive: Archive) -> Columns:
-    """Line and column of each row in its generated code, both from 0; line -1 where there is no code (n)."""
+    """Line and column of each row in its generated code, both from 0; line -1 without code (n)."""
     table = archive.range_table
     memory.take(4 * memory.NUMBER * len(table), "places in code")
     line, start = np.full(len(table), -1), np.zeros(len(table), np.int64)

@@ -100,7 +100,7 @@ class CompiledModel:
         """The C++ code of one of its files.
 
         Raises:
-            KeyError: there is no such file.
+            KeyError: the file is missing.
         """
         from archive.formats.compiled.code import CppCode  # noqa: PLC0415 (the same)
 
@@ -126,7 +126,7 @@ class CompiledModel:
         """The bytes of one of its files.
 
         Raises:
-            KeyError: there is no such file.
+            KeyError: the file is missing.
         """
         return self._record(file).view()
 

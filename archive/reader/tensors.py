@@ -166,7 +166,7 @@ class Tensors(Mapping[str, "Tensor"]):
         return storage
 
     def place_of(self, storage: str) -> RecordSpan | None:
-        """Where the bytes of a storage lie in the archive; None where there is no such storage.
+        """Where the bytes of a storage lie in the archive; None if the storage is missing.
 
         Args:
             storage: as :attr:`Tensor.record <archive.formats.tensors.tensor.Tensor.record>` names it.
@@ -183,7 +183,7 @@ class Tensors(Mapping[str, "Tensor"]):
         tensors with equal values give equal bytes, whatever their strides and the machine that saved them.
 
         Raises:
-            KeyError: there is no tensor of that name.
+            KeyError: no tensor has that name.
         """
         tensor = self._rows[name]
         with in_file(self._source.file):

@@ -104,6 +104,6 @@ def loaded(facts: Mapping[str, Any]) -> InventoryRow:
 
     Raises:
         TypeError: it has other facts than rows have now.
-        ValueError: there is no such kind of files.
+        ValueError: the kind of files is unknown.
     """
     return InventoryRow("", **{**facts, "kind": FileKind(facts["kind"])})

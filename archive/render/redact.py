@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from archive.base.errors import counted, one_line, shown
-from archive.privacy.leaks import LeakKind
 from archive.privacy.pieces.encoded import searched
 from archive.privacy.pieces.piece import MAPPED
 from archive.privacy.review.reviewed import UNACCEPTED, texts_counted
@@ -33,7 +32,7 @@ def redact_text(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> 
     kept = "debug info as it was" if facts.archive_id == facts.redacted_id else "what it was"
     table = sizes_table(file.size, (file, "the original"), (out, "redacted"), (companion, kept))
     joined = f"`debug-archive join` gives {SAME_FILE if facts.exact else SAME_RECORDS}"
-    return [table, "", *_told(facts), joined]
+    return [table, "", *_described(facts), joined]
 
 
 def redact_line(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> str:
@@ -44,25 +43,25 @@ def redact_line(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> 
 def companion_redaction_text(facts: CompanionRedaction, file: Sized, out: Sized) -> Printed:
     """The summary of the redaction of a companion."""
     table = sizes_table(file.size, (file, "debug info"), (out, "redacted, for others"))
-    told = [f"taken out: {what}" for what in facts.gone]
-    return [table, "", *told, *_rest(facts)]
+    lines = [f"taken out: {what}" for what in facts.gone]
+    return [table, "", *lines, *_rest(facts)]
 
 
 def metadata_redaction_text(facts: MetadataRedaction, file: Sized, out: Sized) -> Printed:
     """The summary of the redaction of the metadata of safetensors."""
     table = sizes_table(file.size, (file, "the original"), (out, "redacted; tensors are the same"))
-    told = [f"taken out of metadata: {one_line(key)}" for key in facts.gone]
-    told += [f"changed in metadata: {one_line(key)}" for key in facts.changed]
-    return [table, "", *told, *_absent(facts), *_rest(facts)]
+    lines = [f"taken out of metadata: {one_line(key)}" for key in facts.gone]
+    lines += [f"changed in metadata: {one_line(key)}" for key in facts.changed]
+    return [table, "", *lines, *_absent(facts), *_rest(facts)]
 
 
 def checkpoint_redaction_text(facts: CheckpointRedaction, file: Sized, out: Sized) -> Printed:
     """The summary of a replacement of texts in a checkpoint."""
     table = sizes_table(file.size, (file, "the original"), (out, "redacted; all else is the same"))
-    told = [f"replaced: {place}" for place in facts.changed[:LISTED]]
+    lines = [f"replaced: {place}" for place in facts.changed[:LISTED]]
     if len(facts.changed) > LISTED:
-        told.append(f"replaced: {len(facts.changed) - LISTED:,} more; --json lists all")
-    return [table, "", *told, *_absent(facts), *_rest(facts)]
+        lines.append(f"replaced: {len(facts.changed) - LISTED:,} more; --json lists all")
+    return [table, "", *lines, *_absent(facts), *_rest(facts)]
 
 
 def alone_redaction_line(facts: AnyRedaction, file: Sized, out: Sized) -> str:
@@ -72,7 +71,7 @@ def alone_redaction_line(facts: AnyRedaction, file: Sized, out: Sized) -> str:
 
 def redact_plan_text(facts: Redaction, file: str) -> Printed:
     """A planned redaction of a single file."""
-    return [f"{file}: {facts.asked}", *_told(facts), ""]
+    return [f"{file}: {facts.asked}", *_described(facts), ""]
 
 
 def redact_plan_line(facts: Redaction, file: str) -> str:
@@ -85,14 +84,14 @@ def redact_refusal_text(facts: AnyRedaction) -> Printed:
     return _unclean(facts)
 
 
-def _told(facts: Redaction) -> Iterator[str]:
+def _described(facts: Redaction) -> Iterator[str]:
     """What is gone, what isn't, and what was looked for."""
     yield from (f"taken out: {what}" for what in facts.gone)
     yield from facts.refused
     yield from _unclean(facts)
     yield from (f"stays: {what}" for what in facts.stays)
     yield from _searched(facts)
-    if mapped := sum(what.endswith(MAPPED) for what in facts.left):
+    if mapped := sum(one.place.endswith(MAPPED) for one in facts.remaining):
         yield f"{counted(mapped, 'text')} in mapped parts of shared objects cannot be removed"
     if facts.in_code:
         lines = counted(facts.in_code, "line")
@@ -118,22 +117,23 @@ def _rest(facts: AnyRedaction) -> Iterator[str]:
 
 def _unseen(facts: AnyRedaction) -> Iterator[str]:
     """How many texts of the result nobody has looked at, where no review has said so."""
-    if facts.unaccepted and not any(what.endswith(UNACCEPTED) for what in facts.left):
+    if facts.unaccepted and not any(what.endswith(UNACCEPTED) for what in facts.problems):
         yield f"nobody has looked at {texts_counted(facts.unaccepted)} in it: --review FILE lists them"
 
 
 def _too_short(facts: AnyRedaction) -> Iterator[str]:
     """What was not looked for."""
-    if facts.unsought:
-        texts = counted(len(facts.unsought), "text")
+    if facts.not_searched_for:
+        texts = counted(len(facts.not_searched_for), "text")
         yield f"{texts} not looked for: too short, a common word, or part of what stays; --json lists all"
 
 
 def _unclean(facts: AnyRedaction) -> Iterator[str]:
     """What is left, and how that gets out."""
-    yield from (f"left: {what}" for what in facts.left[:LISTED])
-    if len(facts.left) > LISTED:
-        yield f"left: {len(facts.left) - LISTED:,} more; --json lists all"
+    left = [*facts.remaining, *facts.problems]
+    yield from (f"left: {what}" for what in left[:LISTED])
+    if len(left) > LISTED:
+        yield f"left: {len(left) - LISTED:,} more; --json lists all"
     if facts.carriers:
         yield f"names that carry that of a person or a machine: {', '.join(facts.carriers)}"
     yield from facts.remedies
@@ -141,14 +141,14 @@ def _unclean(facts: AnyRedaction) -> Iterator[str]:
 
 def _kept(facts: AnyRedaction) -> Iterator[str]:
     """What `leaks` finds in the result, and is meant to stay."""
-    kinds = Counter(next(kind for kind in LeakKind if what.startswith(f"{kind} ")) for what in facts.kept)
+    kinds = Counter(finding.what for finding in facts.kept_by_choice)
     if kinds:
-        told = ", ".join(f"{kind} {count:,}" for kind, count in kinds.items())
-        yield f"kept by these choices: {told}; --json lists all"
+        counts = ", ".join(f"{kind} {count:,}" for kind, count in kinds.items())
+        yield f"kept by these choices: {counts}; --json lists all"
 
 
 def _summary(facts: Redaction) -> str:
-    others = len(facts.left) - sum(facts.found.values())
+    others = len(facts.remaining) + len(facts.problems) - sum(facts.found.values())
     return "; ".join([_proof(facts), *[f"{counted(others, 'finding')} besides"] * bool(others)])
 
 
@@ -163,7 +163,7 @@ def _proof(facts: AnyRedaction) -> str:
             left.append(f"{remaining:,} of {counted(count, noun)}")
     if not gone and not left:
         return "No text was to be removed, and none is left"
-    none = "none of these" if facts.left else "none"
+    none = "none" if facts.is_clean else "none of these"
     return f"Removed {', '.join(gone) or 'nothing'}; {', '.join(left) or none} left"
 
 

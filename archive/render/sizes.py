@@ -175,7 +175,7 @@ class WeightsFacts(FileHead):
 
 
 class ChangesFacts(FileHead):
-    """What changed since ``base``, which is null where there is no such file, by label of a view."""
+    """What changed since ``base``, which is null where that file is missing, by label of a view."""
 
     by: View
     base: FileHead | None

@@ -279,7 +279,7 @@ class CauseFacts(TypedDict):
         last_time: the latest.
         models: the files that explain them; of one model, none.
         file: the source file of the innermost line; "" where it is not known, or one of several.
-        line: its number, from 1; 0 where there is no file.
+        line: its number, from 1; 0 without a file.
         where: the module hierarchy, or the function of the innermost frame.
         message: the wording of the message; "" where it is not known.
     """

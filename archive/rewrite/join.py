@@ -94,7 +94,7 @@ def restore(source: Source, out: Sink, *, force: bool = False, limits: Limits = 
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: there is no embedded companion, it is broken or another model's, or the archive changed
+        ArchiveError: the embedded companion is missing, broken or another model's, or the archive changed
             meanwhile; the target exists or isn't a regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """

@@ -126,7 +126,7 @@ def shrink(
             ``mobile_debug_handles.pkl``, without which a failure on a device names none.
         salt: any text; another one gives unique handles another prefix.
         keep: for ``embed``: kinds of debug info that PyTorch still finds in a ``.pt2``, beside ``modules``:
-            see :data:`archive.reader.halves.kept.KINDS`. The companion has all of them.
+            see :data:`archive.reader.halves.kept.KIND_BY_WORD`. The companion has all of them.
         drop: for ``embed``: kinds that it does not: ``modules``.
         strength: for ``embed``: level of zstd in the companion, 1 to 22.
         force: replace an existing file.
@@ -223,7 +223,7 @@ def _shrinkage(
 ) -> Shrinkage:
     kind = before.recognised.kind
     refused = refusals_as_before(after, before)
-    cut = sum(len(part.behind) for part in before.spare.cuts.values())
+    cut = sum(len(part.tail) for part in before.spare.cuts.values())
     sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for place, container in enumerate((before.container, after.container)):
         for name, record in container.records.items():

@@ -116,7 +116,7 @@ class Workers:
         return result
 
     async def _replace(self, pool: ProcessPool) -> None:
-        """Replace a worker that is no longer usable."""
+        """Replace a worker that cannot be used any more."""
         self._end(pool)
         while True:
             pool = self._new()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from archive.base.errors import ArchiveError, named
 from archive.io.drafts import MODE_BITS, put, remove_dead
-from archive.io.output import KINDS
+from archive.io.output import SPECIAL_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,4 +155,8 @@ def what_it_is(status: os.stat_result) -> str:
 
 
 def _kind(status: os.stat_result) -> str:
-    return "file" if stat.S_ISREG(status.st_mode) else KINDS.get(stat.S_IFMT(status.st_mode), "special file")
+    return (
+        "file"
+        if stat.S_ISREG(status.st_mode)
+        else SPECIAL_FILES.get(stat.S_IFMT(status.st_mode), "special file")
+    )

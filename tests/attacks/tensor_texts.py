@@ -109,7 +109,7 @@ ATTACKS = {
         _commands("onnx"),
         loops=3_000,
     ),
-    "a value of ONNX that is no message": Attack(
+    "a value of ONNX that isn't a message": Attack(
         "What should be the type of an input isn't one.",
         _two("onnx", lambda at: onnx_bytes.model({}, graph=field(11, field(2, bytes([0xFF, at]))))),
         _commands("onnx"),

@@ -258,7 +258,7 @@ from pathlib import Path
 from archive.io.output import replacing
 from archive.batches.jobs import plan
 from archive.batches.working import Task
-from archive.cli.ending import status_of
+from archive.cli.ending import exit_status
 from archive.cli.making import FileMaker, VerbTexts
 from archive.base.limits import DEFAULT_LIMITS
 
@@ -275,7 +275,7 @@ if __name__ == "__main__":
     for job in work.jobs:
         Path(job.name).touch()
     task = Task("wait", slow, {}, {}, many=True)
-    sys.exit(status_of(lambda: maker.do(work, task, texts)))
+    sys.exit(exit_status(lambda: maker.do(work, task, texts)))
 """
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from archive.base.errors import ArchiveError
 from archive.container.container import Container
-from archive.container.directory import bytes_behind, has_end, read_end
+from archive.container.directory import bytes_after, has_end, read_end
 from archive.container.headers import END, padding_field, widened, zip64_field, zip64_values
 from archive.container.write import new_member
 from archive.io.mapped import Mapped
@@ -321,13 +321,13 @@ def commented(comment: bytes) -> bytes:
 @pytest.mark.parametrize("data", [SMALL, PLAIN, commented(b"about"), commented(b"a" * 65_535)])
 def test_whole_zips_have_an_end_and_nothing_behind_it(data: bytes) -> None:
     assert has_end(memoryview(data))
-    assert bytes_behind(memoryview(data)) == 0
+    assert bytes_after(memoryview(data)) == 0
 
 
 @pytest.mark.parametrize("data", [b"", b"PK", SMALL[:-1], SMALL[: len(SMALL) // 2], b"text" * 100])
 def test_anything_else_has_none(data: bytes) -> None:
     assert not has_end(memoryview(data))
-    assert bytes_behind(memoryview(data)) == 0
+    assert bytes_after(memoryview(data)) == 0
 
 
 def test_the_magic_of_an_end_record_inside_of_a_comment_is_no_end() -> None:
@@ -340,18 +340,18 @@ def test_the_magic_of_an_end_record_inside_of_a_comment_is_no_end() -> None:
 @pytest.mark.parametrize("behind", [b"\0", b"trailing text", b"a" * 1000])
 @pytest.mark.parametrize("zip_", [SMALL, PLAIN, commented(b"about")])
 def test_bytes_behind_a_whole_zip_are_counted(zip_: bytes, behind: bytes) -> None:
-    assert bytes_behind(memoryview(zip_ + behind)) == len(behind)
+    assert bytes_after(memoryview(zip_ + behind)) == len(behind)
     assert not has_end(memoryview(zip_ + behind))
 
 
 def test_bytes_behind_what_is_no_whole_zip_are_not() -> None:
     """Those behind a cut end record; an end record that contradicts its zip."""
-    assert bytes_behind(memoryview(END.magic + bytes(10))) == 0
-    assert bytes_behind(memoryview(b"missing" + SMALL[-END.size :] + b"behind")) == 0
+    assert bytes_after(memoryview(END.magic + bytes(10))) == 0
+    assert bytes_after(memoryview(b"missing" + SMALL[-END.size :] + b"behind")) == 0
 
 
 def test_bytes_behind_a_zip_of_no_records_are_counted() -> None:
-    assert bytes_behind(memoryview(END.pack(END.row(*[0] * 7)) + b"behind")) == 6
+    assert bytes_after(memoryview(END.pack(END.row(*[0] * 7)) + b"behind")) == 6
 
 
 ALL = {8: "HH", 12: "I", 16: "I"}

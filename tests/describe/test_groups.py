@@ -12,7 +12,7 @@ import pytest
 import archive
 from archive.base.errors import ArchiveError
 from archive.describe.inventory import inventoried
-from archive.describe.sizes.account import GROUP_BY_KIND, STRUCTURE
+from archive.describe.sizes.account import GROUP_OF_LABEL, STRUCTURE
 from archive.formats.record_kinds import DEBUG_KINDS, Group, MetadataKind, RecordKind, SpareKind
 from archive.page.head import head
 from archive.page.shown import Shown
@@ -104,6 +104,6 @@ def test_each_kind_of_bytes_counts_as_something() -> None:
         RecordKind.INDEX,
         RecordKind.OTHER,
     }
-    debug = {kind for kind, group in GROUP_BY_KIND.items() if group is Group.DEBUG}
+    debug = {kind for kind, group in GROUP_OF_LABEL.items() if group is Group.DEBUG}
     assert debug == DEBUG_KINDS | {RecordKind.KERNELS, RecordKind.INSTRUCTIONS, *MetadataKind, *SpareKind}
-    assert {kind for kind, group in GROUP_BY_KIND.items() if group is Group.CONTAINER} == {*STRUCTURE}
+    assert {kind for kind, group in GROUP_OF_LABEL.items() if group is Group.CONTAINER} == {*STRUCTURE}

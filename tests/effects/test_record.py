@@ -37,7 +37,7 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.record import build_effects
-from archive.formats.effects.schema import EFFECTS_SCHEMA, KINDS
+from archive.formats.effects.schema import EFFECTS_SCHEMA, ROW_KINDS
 from archive.formats.effects.source_text import guard_text
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.formats.schema.pickled.described import tree
@@ -312,7 +312,7 @@ def test_a_cell_and_a_global_of_one_name_stay_apart() -> None:
 
 
 def test_each_kind_of_row_is_declared_with_what_its_fact_is_made_of() -> None:
-    for kinds in KINDS.values():
+    for kinds in ROW_KINDS.values():
         for kind, row in kinds.items():
             made = signature(row.make).parameters
             assert len(made) == sum(one is not None for one in row.refers), kind

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import archive
 from archive.debuginfo.symbolicate import Style
 from archive.failures.explainer import UNREAD_NOTE, CauseGroup, Causes, LogExplainer, explain
-from archive.failures.failure import Answer, Cause
+from archive.failures.failure import Answer, FailureCause
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.reports import case, cases, explained, printed, printed_by_213, without_original
 from tests.support.sampling import sampled
@@ -301,8 +301,8 @@ STACK = case("plain_stack")
 STACK_JIT = case("plain_stack.jit")
 
 
-def cause(line: int) -> Cause:
-    return Cause("net.py", line, "forward", "no")
+def cause(line: int) -> FailureCause:
+    return FailureCause("net.py", line, "forward", "no")
 
 
 def counted(*failures: tuple[int, tuple[str, ...]]) -> Causes:
@@ -355,14 +355,18 @@ def test_a_cause_of_the_lite_interpreter_is_its_source_line_hierarchy_and_messag
         "top(Stack)::<unknown>.blocks(Sequential)::forward.0(Block)::forward"
         ".SELF(Block)::_inner.fc(Linear)::forward.aten::linear"
     )
-    assert group == CauseGroup((), Cause("models/plain.py", 25, hierarchy, message), 2, first=5, last=8)
+    assert group == CauseGroup(
+        (), FailureCause("models/plain.py", 25, hierarchy, message), 2, first=5, last=8
+    )
     assert explainer.caveat.startswith("nothing in the log names the model: 2 failures are explained ")
 
 
 def test_a_cause_of_torchscript_is_its_source_line_and_function() -> None:
     explainer, group = grouped(STACK_JIT)
     lines = STACK_JIT.stripped.count(b"\n")
-    assert group == CauseGroup((), Cause("models/plain.py", 25, "forward", ""), 2, first=4, last=4 + lines)
+    assert group == CauseGroup(
+        (), FailureCause("models/plain.py", 25, "forward", ""), 2, first=4, last=4 + lines
+    )
     assert explainer.caveat.startswith("nothing in the log names the model: 2 failures are explained ")
 
 

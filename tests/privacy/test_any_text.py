@@ -568,7 +568,12 @@ def published(data: bytes) -> tuple[bytes, list[str]]:
         else:
             facts = archive.redact_metadata(data, out, preset="publish", review=review, partial=True)
         rows = archive.read_review(review)
-    return out.getvalue(), [*facts.left, *facts.unread, *(shown(rows.rows) if rows else [])]
+    return out.getvalue(), [
+        *map(str, facts.remaining),
+        *facts.problems,
+        *facts.unread,
+        *(shown(rows.rows) if rows else []),
+    ]
 
 
 @pytest.mark.parametrize("where", sampled(PLACES, most=24))

@@ -1,4 +1,4 @@
-"""The numbers behind the claims, each beside a peer of the same run, and beside its aim.
+"""The measurements that support the claims, each beside a peer of the same run, and beside its aim.
 
     python -m tools.bench                        every part, as Markdown
     python -m tools.bench cold logs              some
@@ -94,7 +94,7 @@ def main() -> int:
     """Measure and print, or write."""
     listed = "\n".join(f"  {name:10}{what}" for name, what in PARTS.items())
     parser = argparse.ArgumentParser(
-        description="The numbers behind the claims.",
+        description="The measurements that support the claims.",
         epilog=f"parts:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -43,7 +43,7 @@ STRINGS = shutil.which("strings")
 EACH_TEXT = (
     "each line is cut out and counted, and paths in JSON need all of its brackets. Tried, and stays: marks "
     "of all detectors ruled out together, detectors only around marks, letters of all encodings in columns; "
-    "JSON read as far as places ask is no faster, as signatures stand last"
+    "JSON read as far as places ask isn't faster, as signatures stand last"
 )
 TENSORS, TENSOR = 4, 16 << 20
 """Tensors of the large archive, and the elements of each."""

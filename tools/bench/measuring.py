@@ -36,19 +36,19 @@ class Table(NamedTuple):
         headings: of its columns.
         rows: their cells.
         note: what a reader has to know.
-        behind: the same, behind the table.
+        after: the same, after the table.
     """
 
     title: str
     headings: tuple[str, ...]
     rows: Sequence[tuple[object, ...]]
     note: str = ""
-    behind: str = ""
+    after: str = ""
 
     def __str__(self) -> str:
         lines = [self.headings, ("---",) * len(self.headings), *self.rows]
         table = "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in lines)
-        return "\n\n".join(filter(None, (f"## {self.title}", self.note, table, self.behind)))
+        return "\n\n".join(filter(None, (f"## {self.title}", self.note, table, self.after)))
 
 
 class Aim(NamedTuple):
@@ -97,8 +97,8 @@ def aims_table(aims: Sequence[Aim]) -> Table:
         rows.append((aim.what, bound, f"{number(aim.measured)}{aim.unit}", "" if aim.is_met else verdict))
     missed = sum(not aim.is_met for aim in aims)
     note = f"{len(aims) - missed} of {len(aims)} are reached. Numbers lead to the reasons below."
-    behind = "\n".join(f"{number}. {why}" for why, number in reasons.items())
-    return Table("Aims, and what is missed", ("what", "aim", "measured", ""), rows, note, behind)
+    after = "\n".join(f"{number}. {why}" for why, number in reasons.items())
+    return Table("Aims, and what is missed", ("what", "aim", "measured", ""), rows, note, after)
 
 
 def number(value: float) -> str:
@@ -167,7 +167,7 @@ def run(*words: object, statuses: Sequence[int] = (0,), folder: Path = FIXTURES)
 
 def measured_by(part: str, folder: Path) -> tuple[list[Table | Aim], str]:
     """What a part measures, and the traceback if it fails."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # PyTorch's profiler tells each run otherwise
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # PyTorch's profiler logs each run otherwise
     results: list[Table | Aim] = []
     try:
         results.extend(importlib.import_module(f"tools.bench.{part}").measure(folder))

@@ -67,9 +67,9 @@ def measure(folder: Path) -> Iterator[Table | Aim]:
     """Both."""
     rows = []
     for what, explainer, text in failures(folder):
-        plain, told = in_turn(partial(formatted, text), partial(formatted, text, explainer), calls=CALLS)
-        rows.append((what, us(plain), ms(told), f"{told / plain:.0f}x"))
-        yield Aim(f"a failure that is noted: {what}", (told - plain) * 1e3, 5, " ms")
+        plain, noted = in_turn(partial(formatted, text), partial(formatted, text, explainer), calls=CALLS)
+        rows.append((what, us(plain), ms(noted), f"{noted / plain:.0f}x"))
+        yield Aim(f"a failure that is noted: {what}", (noted - plain) * 1e3, 5, " ms")
     headings = ("an error is raised and formatted", "as it is", "with a note", "")
     yield Table("In a service: failures", headings, rows, "Models are read before.")
     search: Callable[[], object] = partial(str.__contains__, TEXT, "Traceback")

@@ -51,7 +51,7 @@ def _largest(model: bytes, neighbour: bytes) -> dict[str, float]:
     return by_verb(measured(model, neighbour))
 
 
-def tell(path: Path) -> None:
+def print_shares(path: Path) -> None:
     """Print a line for each command."""
     data = path.read_bytes()
     for one in measured(data, data):
@@ -78,4 +78,4 @@ def measure(folder: Path) -> Iterator[Table | Aim]:
 
 if __name__ == "__main__":
     for file in sys.argv[1:]:
-        tell(Path(file))
+        print_shares(Path(file))

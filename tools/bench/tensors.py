@@ -48,7 +48,7 @@ def checkpoints(folder: Path) -> None:
 
 
 def clock(words: tuple[str, ...], folder: Path) -> float:
-    """Seconds that a process takes: reading counts, which is no work of the processor."""
+    """Seconds that a process takes: reading counts, which isn't work of the processor."""
     start = time.perf_counter()
     run(*words, statuses=(0, 1), folder=folder)
     return time.perf_counter() - start

@@ -5,7 +5,7 @@
 
 Eight models with random weights are scripted, and saved as ``.pt`` and as ``.ptl``, as apps have them:
 without debug handles. Each file that is made of them is checked: ``verify`` finds no error, and PyTorch loads
-it and computes the same. What is not so is told at the end, and the exit status is 1.
+it and computes the same. What is not so is listed at the end, and the exit status is 1.
 """
 
 from __future__ import annotations

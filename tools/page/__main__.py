@@ -1,6 +1,6 @@
 """Make ``archive/page/bundle`` of ``tools/page/src``, or compare them: ``python -m tools.page [--check]``.
 
-``--check`` also tells which sources are not as ``npm run format`` writes them.
+``--check`` also lists the sources that are not as ``npm run format`` writes them.
 
 Node and npm are needed, and once the network: the packages of ``package-lock.json`` come by npm, which checks
 their digests. What is made is committed, so that neither users nor other tests need Node.

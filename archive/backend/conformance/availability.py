@@ -93,7 +93,7 @@ def _refused(subject: Subject, backend: str, what: str) -> Said:
 
 
 def _withdrawn(subject: Subject) -> Said:
-    """Check that a runtime that is no longer available is not run."""
+    """Check that an unavailable runtime is not run."""
     delegate = Delegate.of(subject.lowered.module)
     runtime: Any = delegate._runtime
     try:
@@ -110,6 +110,6 @@ def _says(what: str, error: Exception | None, *, here: bool = False) -> Said:
 
     If this library ran the action ``here``, the error is a ``BackendError``.
     """
-    told = getattr(error, "message", None) == UNAVAILABLE and isinstance(error, BackendError)
-    if not (told if here else UNAVAILABLE in str(error)):
+    is_known = getattr(error, "message", None) == UNAVAILABLE and isinstance(error, BackendError)
+    if not (is_known if here else UNAVAILABLE in str(error)):
         yield Differs(f"{what} to raise {UNAVAILABLE!r}", of_error(error))

@@ -94,7 +94,7 @@ def examine(
         Findings and notes of all rules.
 
     Raises:
-        LoweringError: there is no such backend.
+        LoweringError: no backend has this name.
     """
     subject = Subject(
         find_backend(backend),

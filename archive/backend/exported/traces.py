@@ -108,15 +108,15 @@ def _running(frames: Sequence[TraceFrame], codes: Sequence[CodeType | None]) -> 
     by_module: dict[int, int] = {}
     unknown: list[int] = []
     files = {frame.file for frame in frames}
-    behind = 0
+    first_free = 0
     for number, code in enumerate(codes):
         if code is None or not (code.co_filename in files or is_pytorchs(code.co_filename)):
             unknown.append(number)
             continue
-        fitting = (place for place in range(behind, len(frames)) if _runs(frames[place], code))
+        fitting = (place for place in range(first_free, len(frames)) if _runs(frames[place], code))
         if (place := next(fitting, None)) is not None:
             by_module[number] = place
-            behind = place + 1
+            first_free = place + 1
     left = [
         place
         for place, frame in enumerate(frames)

@@ -23,12 +23,12 @@ WITHOUT_BLOCKS = ("prim::Constant", "prim::GetAttr", "prim::ListConstruct", "pri
 def without_futures(kind: str) -> str:
     """A type, with what a ``Future[...]`` gives in its place."""
     while FUTURE in kind:
-        before, _, behind = kind.partition(FUTURE)
+        before, _, rest = kind.partition(FUTURE)
         depth, end = 1, 0
         while depth:
-            depth += (behind[end] == "[") - (behind[end] == "]")
+            depth += (rest[end] == "[") - (rest[end] == "]")
             end += 1
-        kind = f"{before}{behind[: end - 1]}{behind[end:]}"
+        kind = f"{before}{rest[: end - 1]}{rest[end:]}"
     return kind
 
 
@@ -103,7 +103,7 @@ class GraphNode:
         """The graph that a ``prim::fork`` runs, a ``torch._C.Graph``."""
         return self._node.g("Subgraph")
 
-    @property
+    @cached_property
     def is_function(self) -> bool:
         """Whether it is a constant that stands for a function."""
         return self.kind == "prim::Constant" and "name" in self._node.attributeNames()

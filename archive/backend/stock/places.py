@@ -210,17 +210,17 @@ class StockPlaces:
 
     def of_handle(self, handle: int) -> OperationPlace:
         """The place that a debug handle stands for; modules in lists have their whole path."""
-        told = self._opened.symbolicate(handle)
-        place = place_of(told)
-        if told.missing:
+        symbolicated = self._opened.symbolicate(handle)
+        place = place_of(symbolicated)
+        if symbolicated.missing:
             return place
-        return replace(place, levels=tuple(self._levels_of(told, place.levels[0])))
+        return replace(place, levels=tuple(self._levels_of(symbolicated, place.levels[0])))
 
-    def _levels_of(self, told: Symbolication, top: ModuleLevel) -> Iterator[ModuleLevel]:
+    def _levels_of(self, symbolicated: Symbolication, top: ModuleLevel) -> Iterator[ModuleLevel]:
         """The modules that lead to an operation, the top module first."""
         yield top
         caller, path = self._opened.qualified_top, ""
-        for call in (step for entry in reversed(told.entries) for step in entry.stack):
+        for call in (step for entry in reversed(symbolicated.entries) for step in entry.stack):
             if call.module is None:
                 continue
             callee, instance = str(call.module.type_name), str(call.module.instance)

@@ -117,5 +117,5 @@ def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: 
             f"All of it compared and true, in {sum(seconds.values()):.1f} s. The files {where}\n".encode()
         )
     if problem:
-        printing.tell(problem)
+        printing.print_error(problem)
     return Cause.FALSE_CLAIM.when(problem)

@@ -40,8 +40,7 @@ from archive.compare.digest.names import Definitions, escaped_name
 from archive.compare.digest.values import TensorDigests, ValueBytes, sha256_of
 from archive.compare.generated_code import canonical
 from archive.compare.sameness import RELEASE_KEYS, Level, aliases, level_of, version_of_operators
-from archive.compare.sourceless import COPIES, sourceless, weights_in
-from archive.compare.sourceless import KINDS as SOURCE_KINDS
+from archive.compare.sourceless import COPIES, SOURCE_KINDS, sourceless, weights_in
 from archive.compare.unkept import strip_unkept
 from archive.formats.archive_id import counted_names, counted_pieces
 from archive.formats.effects import EFFECTS

@@ -51,7 +51,7 @@ In a companion file, the kinds are its tables, and the parts are their columns: 
 Bytes that have no label in a view are labelled by their kind in brackets: ``[tensor]``.
 
 What a kind counts as (weights, code, debug info) is one table for all sums, of stacks, budgets, inventories
-and pages: :data:`archive.describe.sizes.account.GROUP_BY_KIND`.
+and pages: :data:`archive.describe.sizes.account.GROUP_OF_LABEL`.
 """
 
 from __future__ import annotations

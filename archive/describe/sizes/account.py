@@ -46,7 +46,7 @@ SEPARATORS = {View.RECORD: "/", View.MODULE: ".", View.SOURCE: "/", View.WEIGHTS
 """Views whose labels are paths."""
 
 
-GROUP_BY_KIND: dict[str, Group] = {
+GROUP_OF_LABEL: dict[str, Group] = {
     **{kind: kind.group for kind in RecordKind},
     **dict.fromkeys((*MetadataKind, *SpareKind), Group.DEBUG),
     **dict.fromkeys(STRUCTURE, Group.CONTAINER),
@@ -101,7 +101,7 @@ class Piece(NamedTuple):
     @property
     def group(self) -> Group:
         """What it counts as."""
-        group = GROUP_BY_KIND.get(self.kind, Group.OTHER)
+        group = GROUP_OF_LABEL.get(self.kind, Group.OTHER)
         return Group.WEIGHTS if self.weight and group not in {Group.DEBUG, Group.CONTAINER} else group
 
     @property
@@ -210,7 +210,7 @@ class Account:
             depth: levels of folders or modules that labels keep: ``__torch__.torch.*`` at depth 2.
 
         Raises:
-            ValueError: there is no such view.
+            ValueError: the view is unknown.
         """
         view = View(view)
         if view is View.WEIGHTS:
@@ -241,7 +241,7 @@ class Account:
             depth: as for :meth:`by`.
 
         Raises:
-            ValueError: there is no such view.
+            ValueError: the view is unknown.
         """
         return changes(base.by(view, depth), self.by(view, depth))
 

@@ -189,14 +189,14 @@ def _stretches(tree: Tree, pickle: int, table: RangeTable, files: Ints, owners: 
         sources += [owners[table.table[own]], np.zeros(1, np.int64)]
     rows = table.rows(number)
     if rows:
-        begin = _behind(tree, np.array([before])) + (tokens.op[outer] == TUPLE)  # its MARK
-        starts += [begin, _behind(tree, tree.parts(outer))]
+        begin = _token_after(tree, np.array([before])) + (tokens.op[outer] == TUPLE)  # its MARK
+        starts += [begin, _token_after(tree, tree.parts(outer))]
         sources += [files[table.source[rows.start : rows.stop]], np.zeros(1, np.int64)]
     start = np.clip(np.concatenate(starts), int(tokens.first[pickle]), stop)
     return np.maximum.accumulate(start), np.concatenate(sources)  # memo reads may lead back
 
 
-def _behind(tree: Tree, nodes: Ints) -> Ints:
+def _token_after(tree: Tree, nodes: Ints) -> Ints:
     """For each value, the token after it and its memo write."""
     after: Ints = nodes + 1
     after += IS_PUT[tree.tokens.op[after]]

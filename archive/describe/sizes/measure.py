@@ -87,7 +87,7 @@ class FileSize(NamedTuple):
     old: int | None
 
 
-class Totals:
+class SizeTotals:
     """The sums over many files.
 
     Attributes:

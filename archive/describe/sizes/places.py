@@ -26,7 +26,7 @@ BLANK = "[ \t\n\r]*"
 BLANKS = re.compile(BLANK)
 OBJECT, LIST, VALUE = (re.compile(f"{BLANK}{re.escape(mark)}{BLANK}") for mark in "{[:")
 """What stands before the first key of an object, the first value of a list, and a value after its key."""
-BEHIND = re.compile(f"{BLANK}(?:(?P<comma>,){BLANK})?")
+SEPARATOR = re.compile(f"{BLANK}(?:(?P<comma>,){BLANK})?")
 """What may follow a value of an object or a list."""
 
 
@@ -96,8 +96,8 @@ class _Scan:
 
     def program(self) -> Sequence[NodeBytes]:
         """The nodes of the program's own graph."""
-        nodes, end = self._under(("graph_module", "graph"), self._graph, self._behind_blank(0))
-        end = self._behind_blank(end)
+        nodes, end = self._under(("graph_module", "graph"), self._graph, self._past_blank(0))
+        end = self._past_blank(end)
         if nodes is None or end < len(self._text):
             self._refuse("a program", end)
         return nodes  # type: ignore[no-any-return]
@@ -144,13 +144,13 @@ class _Scan:
     def _members(self, readers: Mapping[str, Read], at: int) -> tuple[list[_Member], int]:
         """Read an object, with readers for some keys."""
         members: list[_Member] = []
-        start, at = at + 1, self._behind(OBJECT, "{", at)
+        start, at = at + 1, self._past(OBJECT, "{", at)
         more = self._text[at : at + 1] != "}"
         while more:
             if self._text[at : at + 1] != '"':
                 self._refuse("a key", at)
             key, at = self._value(at)
-            at = self._behind(VALUE, ":", at)
+            at = self._past(VALUE, ":", at)
             value, at = readers.get(key, self._value)(at)
             at, more = self._separated("}", at)
             members.append(_Member(key, value, at - start))
@@ -160,7 +160,7 @@ class _Scan:
     def _items(self, read: Read, at: int) -> tuple[list[Any], int]:
         """Read a list."""
         items: list[Any] = []
-        at = self._behind(LIST, "[", at)
+        at = self._past(LIST, "[", at)
         more = self._text[at : at + 1] != "]"
         while more:
             value, at = read(at)
@@ -170,7 +170,7 @@ class _Scan:
 
     def _separated(self, close: str, at: int) -> tuple[int, bool]:
         """The place of the next value, or of what closes the values, and whether there is another one."""
-        match = BEHIND.match(self._text, at)
+        match = SEPARATOR.match(self._text, at)
         at, more = (match.end(), match["comma"] is not None) if match else (at, False)
         if not more and self._text[at : at + 1] != close:
             self._refuse(f", or {close}", at)
@@ -183,12 +183,12 @@ class _Scan:
             value = json.loads(self._text[at:end].encode("latin-1").decode())
         return value, end
 
-    def _behind(self, pattern: re.Pattern[str], expected: str, at: int) -> int:
+    def _past(self, pattern: re.Pattern[str], expected: str, at: int) -> int:
         match = pattern.match(self._text, at)
         return match.end() if match else self._refuse(expected, at)
 
-    def _behind_blank(self, at: int) -> int:
-        return self._behind(BLANKS, "", at)
+    def _past_blank(self, at: int) -> int:
+        return self._past(BLANKS, "", at)
 
     def _refuse(self, expected: str, at: int) -> NoReturn:
         raise ArchiveError(place=f"byte {at}", expected=expected, found="something else")

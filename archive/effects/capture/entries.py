@@ -91,14 +91,14 @@ def difference(first: Attempt, second: Attempt) -> list[Site] | None:
     return None if flat.effects == other_flat.effects else []
 
 
-def why(first: Attempt, second: Attempt, telling: Assumption | None) -> str:
+def why(first: Attempt, second: Attempt, distinguishing: Assumption | None) -> str:
     """How two calls differ, for a message.
 
     Args:
-        telling: a guard of the second that does not hold for the first, if there is one.
+        distinguishing: a guard of the second that does not hold for the first, if there is one.
     """
-    if telling is not None:
-        return _found_by(second, telling)
+    if distinguishing is not None:
+        return _found_by(second, distinguishing)
     kinds: tuple[tuple[Any, Any, Any], ...] = (
         (first.flat.effects.effects, second.flat.effects.effects, effect_text),
         (first.flat.effects.guards, second.flat.effects.guards, guard_text),
@@ -123,10 +123,10 @@ def sites_of_moves(attempt: Attempt) -> list[Site]:
     ]
 
 
-def _found_by(attempt: Attempt, telling: Assumption) -> str:
+def _found_by(attempt: Attempt, distinguishing: Assumption) -> str:
     """The guard of a call, as text."""
     pairs = zip(attempt.call.side_effects.guards, attempt.flat.effects.guards, strict=False)
-    return next((f"it finds {guard_text(flat)}" for guard, flat in pairs if guard is telling), "")
+    return next((f"it finds {guard_text(flat)}" for guard, flat in pairs if guard is distinguishing), "")
 
 
 def _node_text(node: Any) -> str:
@@ -387,19 +387,19 @@ class Entries:
             if difference(entry.first, made) is None:
                 entry.latest, entry.arguments = made, arguments
                 return
-        telling: Assumption | None = None
+        distinguishing: Assumption | None = None
         for entry in self._entries:
-            telling = excluding(made, entry.first)
-            if telling is None or self._most == 1:
+            distinguishing = excluding(made, entry.first)
+            if distinguishing is None or self._most == 1:
                 moves = [site for one in (entry.first, made) for site in sites_of_moves(one)]
                 sites = moves or difference(entry.first, made) or []
                 line = next(filter(None, map(line_of, sites)), ("", 0))
-                said = f"{AGAIN}{MOVED if moves else ''}: {why(entry.first, made, telling)}"
+                said = f"{AGAIN}{MOVED if moves else ''}: {why(entry.first, made, distinguishing)}"
                 raise UnclearError(said, *line)
-        if telling is not None and len(self._entries) == self._most:
-            reason = telling.reason or f"{AGAIN}: {_found_by(made, telling)}"
+        if distinguishing is not None and len(self._entries) == self._most:
+            reason = distinguishing.reason or f"{AGAIN}: {_found_by(made, distinguishing)}"
             message = f"{reason}; {self._most} tables are not enough"
-            raise error_at(message, telling.statement)
+            raise error_at(message, distinguishing.statement)
         self._entries.append(Arm(made, made, arguments))
 
 

@@ -122,7 +122,7 @@ VIEW_KEPT = "a part of a tensor that is changed in place is kept or returned: it
 def note_sharing(
     call: CapturedCall, inputs: list[GraphInput], changed: list[GraphInput], fixed: Collection[Source]
 ) -> None:
-    """Guard that aliases are the same, and that what a call changes or compares is no other value.
+    """Guard that aliases are the same, and that what a call changes or compares is not another value.
 
     Args:
         fixed: sources of tensors that the graph itself holds and uses, so they must not be replaced.
@@ -334,4 +334,4 @@ def _check_cells(call: CapturedCall, effects: MethodEffects) -> None:
     for source in map(root_of, sources_in(effects)):
         if isinstance(source, ClosureCell) and source in call.ambiguous:
             name = source.function.partition("#")[0]
-            raise CaptureError(f"{source.name!r} of two functions called {name}: no name tells them apart")
+            raise CaptureError(f"{source.name!r} of two functions called {name}: no name distinguishes them")

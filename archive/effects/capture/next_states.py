@@ -21,10 +21,10 @@ from archive.effects.capture.graph.variables import (
     WITH_CONTENTS,
     MadeList,
     VariableKind,
-    class_behind,
     inner_of,
     is_container_proxy,
     key_of,
+    real_class,
 )
 from archive.effects.capture.proxies.containers import ContainerType, contents
 from archive.effects.capture.proxies.type_proxies import NumberType, ObjectType
@@ -241,7 +241,7 @@ class _After:
 
     def _object(self, proxy: Any) -> Any:
         """A real object in place of one that the call created."""
-        cls = class_behind(proxy)
+        cls = real_class(proxy)
         if not is_container_proxy(proxy):
             return self._noted(proxy, object.__new__(cls))
         inner, base = inner_of(proxy), base_of(cls)

@@ -35,9 +35,9 @@ from archive.effects.capture.graph.variables import (
     HELD_BY_NAME,
     Recipe,
     VariableKind,
-    class_behind,
     is_literal,
     is_plain,
+    real_class,
 )
 from archive.effects.capture.proxies.containers import contents
 from archive.effects.capture.proxies.proxies import STANDARD_SETTERS, is_followed
@@ -97,7 +97,7 @@ class _Maker:
             function = self.made(hook.__func__, (hook.__self__, *args), named)
             return Recipe("method", (_as_value(function), hook.__self__))
         if self._kind(hook) is VariableKind.OBJECT and not isinstance(hook, HookHandle):
-            caller = static(class_behind(hook).__mro__, "__call__")
+            caller = static(real_class(hook).__mro__, "__call__")
             real = self.call.real.get(self.call.side_effects[hook])
             if isinstance(caller, FunctionType) and not isinstance(real, torch.nn.Module):
                 return Recipe("method", (_as_value(self.made(caller, (hook, *args), named)), hook))
@@ -271,7 +271,7 @@ class _Maker:
 
     def _value_at(self, proxy: Any, variable: Variable, source: Attribute) -> Any:
         """The value of an attribute that a hook reads, checked: a proxy if it is an object."""
-        cls, name = class_behind(proxy), source.name
+        cls, name = real_class(proxy), source.name
         own = self.call.snapshot.attribute(self.call.real[variable], name)
         raw = static(cls.__mro__, name)
         if isinstance(raw, property) or (own is ABSENT and raw is not ABSENT):
@@ -303,7 +303,7 @@ class _Maker:
 
     def _check_set(self, proxy: Any, variable: Variable, source: Attribute) -> None:
         """Refuse to set anything but an ordinary attribute; those are inputs of the graph from now on."""
-        cls, real = class_behind(proxy), self.call.real[variable]
+        cls, real = real_class(proxy), self.call.real[variable]
         raw = static(cls.__mro__, source.name)
         held = [name for kind in REGISTERED for name in self.call.snapshot.registered(real, kind)]
         if cls.__setattr__ not in STANDARD_SETTERS or hasattr(type(raw), "__set__") or source.name in held:

@@ -68,18 +68,18 @@ class GuardError(ReplayError):
         return f"{text}\n{self.where}" if self.where else text
 
     @cached_property
-    def _told(self) -> tuple[str, str]:
+    def _method_and_effect(self) -> tuple[str, str]:
         return self._texts()
 
     @property
     def guard(self) -> str:
         """The condition that does not hold, as Python."""
-        return self._told[0]
+        return self._method_and_effect[0]
 
     @property
     def where(self) -> str:  # type: ignore[override]
         """The symbolicated debug handle of the guard; "" without handle or symbolicator."""
-        return self._told[1]
+        return self._method_and_effect[1]
 
     def of(self, entries: int) -> GuardError:
         """The same error, for the nearest of several entries."""
@@ -87,7 +87,7 @@ class GuardError(ReplayError):
             self.problem,
             method=self.method,
             number=self.number,
-            texts=lambda: self._told,
+            texts=lambda: self._method_and_effect,
             unlike=NONE_FITS.format(entries),
         )
         error.entry = self.entry

@@ -149,7 +149,7 @@ class State:
         """The cell of a variable that a function shares with the function around it.
 
         Raises:
-            StateError: there is no such cell, or more than one.
+            StateError: not exactly one cell has this name.
         """
         cell = self.cells.get((function, name), ABSENT)
         if isinstance(cell, CellType):
@@ -161,7 +161,7 @@ class State:
         """The cell in which an effect sets a variable.
 
         Raises:
-            StateError: there is no such cell; or it holds a function, class or module that is not allowed.
+            StateError: the cell is missing, or holds a function, class or module that is not allowed.
         """
         cell = self.cell(function, name)
         if is_filled(cell) and is_code(cell.cell_contents) and function not in allowed:

@@ -201,9 +201,9 @@ class InnerStream:
         """A line with another text in its place."""
         part = self._parts[at]
         outer = self.parent.text(part.at) or b""
-        before, behind = outer[: part.start], outer[part.stop :]
+        before, after = outer[: part.start], outer[part.stop :]
         lines = (
-            before + self.form.written(line + part.end, outer, part) + behind for line in text.split(b"\n")
+            before + self.form.written(line + part.end, outer, part) + after for line in text.split(b"\n")
         )
         return self.parent.written(part.at, b"\n".join(lines))
 

@@ -238,7 +238,7 @@ def _around(
 OPENING = re.compile(rb"\[(?=[\"'])")
 SINGLE = re.compile(rb"(?<![\w\\])[bB]?'")
 DOUBLE = re.compile(rb'(?:\b[bB])?(?<!\\)"')
-BEHIND = b" )]},;"
+AFTER_STRING = b" )]},;"
 """What may follow a string of Python's, if the line doesn't end."""
 
 
@@ -275,7 +275,7 @@ def _outside(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
         return _field(text, least, mark)
     for literal in _around(text, PYTHON, SINGLE, least, mark):
         start, stop = literal.span()
-        is_around = b'"' in text[start : mark.start()] and text[stop : stop + 1] in BEHIND
+        is_around = b'"' in text[start : mark.start()] and text[stop : stop + 1] in AFTER_STRING
         if is_around and (region := _made(text, start, stop, of_python)):
             return region
     return None
@@ -314,7 +314,7 @@ def _entities(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
         return None
     tags = [tag.end() for tag in TAG.finditer(text, least, mark.start())]
     start = tags[-1] if tags else least
-    stop = behind.start() if (behind := TAG.search(text, mark.end())) else len(text)
+    stop = next_tag.start() if (next_tag := TAG.search(text, mark.end())) else len(text)
     is_between = b"<" not in BREAK.sub(b"", text[start:stop])
     if is_between and (region := _made(text, start, stop, of_entities)):
         return region

@@ -1,8 +1,8 @@
 """What the loader of a compiled model does not need: it is debug information.
 
 The loader of PyTorch 2.13 takes the shared object in the model's folder. It reads the metadata named after
-the last C++ source (``X.cpp``, ``X_metadata.json``), or after the shared object if there is no source. So the
-sources can go together, if the shared object has metadata. Where there is no shared object, sources are
+the last C++ source (``X.cpp``, ``X_metadata.json``), or after the shared object without a source. So the
+sources can go together, if the shared object has metadata. Without a shared object, sources are
 compiled. ``kernel_information.json`` is never read, and of a shared object only what the system's loader
 maps: :mod:`archive.formats.elf`.
 

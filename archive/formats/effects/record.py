@@ -14,7 +14,7 @@ from archive.base.strings import StringTable
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.rows import TEXT_BYTES, EffectRows, FactRow, place_of
 from archive.formats.effects.rules import check_table
-from archive.formats.effects.schema import EFFECTS_SCHEMA, KINDS, STRING, TABLES, USING, VERSION
+from archive.formats.effects.schema import EFFECTS_SCHEMA, ROW_KINDS, STRING, TABLES, USING, VERSION
 from archive.formats.schema.pickled import Int, Ragged, Sequence, String, Tuple, build, first_item, parse
 from archive.pickles.ops import ValueKind
 
@@ -80,7 +80,7 @@ class _RowReader:
                 FactRow(kind, one, tuple(other) if isinstance(other, list) else other)
                 for kind, one, other in read[table]
             ]
-            for table in KINDS
+            for table in ROW_KINDS
         }
         return EffectRows(strings, tables, {name: read[name] for name in USING})
 

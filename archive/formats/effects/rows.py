@@ -33,10 +33,10 @@ from archive.formats.effects.schema import (
     EFFECT,
     GUARD,
     KIND_OF,
-    KINDS,
     METHOD,
     NO_REFERENCE,
     PAIR,
+    ROW_KINDS,
     SOURCE,
     STRING,
     USING,
@@ -104,7 +104,7 @@ class FactNumbers:
     """
 
     def __init__(self) -> None:
-        self.tables: dict[str, dict[Any, int]] = {STRING.table: {}, **{table: {} for table in KINDS}}
+        self.tables: dict[str, dict[Any, int]] = {STRING.table: {}, **{table: {} for table in ROW_KINDS}}
         self._known: dict[int, tuple[object, int]] = {}  # by id; holding the object keeps its id
 
     def source(self, source: Source) -> int:
@@ -139,7 +139,7 @@ class FactNumbers:
             raise ArchiveError(expected=f"a {table.removesuffix('s')}", found=shown(fact))
         kind = KIND_OF[table][type(fact)]
         values = [getattr(fact, one.name) for one in fields(fact)]
-        refers = KINDS[table][kind].refers
+        refers = ROW_KINDS[table][kind].refers
         numbers = [NO_REFERENCE if one is None else self.row(one, values.pop(0)) for one in refers]
         return FactRow(kind, numbers[0], numbers[1] if table == SOURCE.table else ())
 
@@ -177,7 +177,7 @@ class EffectRows:
         facts = {"methods": table.methods, "conditions": table.methods, "state": table.state}
         using = {name: [numbers.row(row_of(name), fact) for fact in facts[name]] for name in USING}
         strings, *others = (list(rows) for rows in numbers.tables.values())
-        return cls(strings, dict(zip(KINDS, others, strict=True)), using)
+        return cls(strings, dict(zip(ROW_KINDS, others, strict=True)), using)
 
     # --- rows -> facts
 
@@ -191,9 +191,9 @@ class EffectRows:
         for table, rows in self.tables.items():
             made[table] = []
             for number, row in enumerate(rows):
-                pairs = zip(KINDS[table][row.kind].refers, row[1:], strict=True)
+                pairs = zip(ROW_KINDS[table][row.kind].refers, row[1:], strict=True)
                 parts = [_fact(made, refers, value) for refers, value in pairs if refers is not None]
-                fact = KINDS[table][row.kind].make(*parts)
+                fact = ROW_KINDS[table][row.kind].make(*parts)
                 if table == CONSTANT.table and row.first != NO_REFERENCE:
                     fact = _literal(row.kind, fact, place_of(table, number))
                 made[table].append(fact)
@@ -210,9 +210,9 @@ class EffectRows:
     def _check_row(self, table: str, number: int) -> None:
         """Refuse a row of unknown kind, or whose fields are not those of its kind."""
         row, place = self.tables[table][number], place_of(table, number)
-        check_word(row.kind, KINDS[table], f"{place}, field kind")
+        check_word(row.kind, ROW_KINDS[table], f"{place}, field kind")
         _, *names = row_of(table).fields
-        for name, refers, value in zip(names, KINDS[table][row.kind].refers, row[1:], strict=True):
+        for name, refers, value in zip(names, ROW_KINDS[table][row.kind].refers, row[1:], strict=True):
             where = f"{place}, field {name}"
             if refers is None:
                 if value not in (NO_REFERENCE, ()):
@@ -239,7 +239,7 @@ class EffectRows:
         for table, rows in self.tables.items():
             known = weights[table] = []
             for number, row in enumerate(rows):
-                pairs = zip(KINDS[table][row.kind].refers, row[1:], strict=True)
+                pairs = zip(ROW_KINDS[table][row.kind].refers, row[1:], strict=True)
                 parts = [weights[name][one] for refers, value in pairs for name, one in _used(refers, value)]
                 depth = 1 + max((depth for depth, _ in parts), default=0)
                 size = ROW_SIZE + sum(size for _, size in parts)

@@ -7,8 +7,8 @@ field.
 Rows are numbered from 0; a reference to a string, constant, source or value is the number of its row.
 ``NO_REFERENCE``, -1, means none.
 
-Constants, sources and values have a kind and two fields; ``KINDS`` says what these refer to. A field that a
-kind does not have is ``NO_REFERENCE``, or ().
+Constants, sources and values have a kind and two fields; ``ROW_KINDS`` says what these refer to. A field that
+a kind does not have is ``NO_REFERENCE``, or ().
 
 - Constant: a value that Python can write down, see ``model.Literal``. The text of a str is the str itself, of
   a float Python's ``repr`` (``0.1``, ``-inf``), of an int (``-0x1f``) and of bytes (``00ff``) hexadecimal,
@@ -135,7 +135,7 @@ def _same(part: object) -> object:
     return part
 
 
-KINDS: Mapping[str, Mapping[str, Kind]] = {
+ROW_KINDS: Mapping[str, Mapping[str, Kind]] = {
     CONSTANT.table: {
         "none": Kind(lambda: None),
         "true": Kind(lambda: True),
@@ -164,7 +164,7 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
     },
 }
 KIND_OF = {
-    table: {row.make: kind for kind, row in KINDS[table].items() if isinstance(row.make, type)}
+    table: {row.make: kind for kind, row in ROW_KINDS[table].items() if isinstance(row.make, type)}
     for table in (SOURCE.table, VALUE.table)
 }
 """The kind of each class of facts that has one."""
@@ -175,7 +175,7 @@ def _of_kinds(table: str, **fields: Int | Sequence) -> Tuple:
     documented = {}
     for which, (name, field) in enumerate(fields.items()):
         kinds: dict[str, list[str]] = {}
-        for kind, row in KINDS[table].items():
+        for kind, row in ROW_KINDS[table].items():
             if row.refers[which] is not None:
                 kinds.setdefault(str(row.refers[which]), []).append(kind)
         named = {what: ", ".join(own) if len(own) <= MANY else "all others" for what, own in kinds.items()}

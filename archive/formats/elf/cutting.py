@@ -37,13 +37,13 @@ class Cut(NamedTuple):
         header: of what is left, without section headers.
         rest: of what is left.
         table: what the original header says of section headers.
-        behind: the bytes cut off.
+        tail: the bytes cut off.
     """
 
     header: bytes
     rest: memoryview
     table: SectionTable
-    behind: memoryview
+    tail: memoryview
 
     @property
     def size(self) -> int:
@@ -82,16 +82,16 @@ def cut(data: memoryview) -> Cut | None:
     return Cut(header, data[_FILE_HEADER.size : made.needed], made.table, data[made.needed :])
 
 
-def uncut(left: memoryview, table: SectionTable, behind: memoryview) -> bytes:
+def uncut(left: memoryview, table: SectionTable, tail: memoryview) -> bytes:
     """The original shared object.
 
     Args:
         table: what the original header says of section headers.
-        behind: the bytes cut off.
+        tail: the bytes cut off.
     """
     if len(left) < _FILE_HEADER.size:
         raise ArchiveError(expected="a shared object", found=counted(len(left), "byte"))
-    return b"".join((_with_table(left, table), left[_FILE_HEADER.size :], behind))
+    return b"".join((_with_table(left, table), left[_FILE_HEADER.size :], tail))
 
 
 def _with_table(data: memoryview, table: SectionTable) -> bytes:

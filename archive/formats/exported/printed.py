@@ -99,7 +99,7 @@ def pieces(arguments: Sequence[Any], notation: Notation) -> list[Piece] | None:
     return ["args = (", *_joined(args), f"{comma}), kwargs = {{", *_joined(kwargs), "}"]
 
 
-def behind(text: str, parts: Iterable[Piece], name: Callable[[str], str]) -> str | None:
+def text_after(text: str, parts: Iterable[Piece], name: Callable[[str], str]) -> str | None:
     """The rest of a text after printed arguments; None if it does not begin with these arguments.
 
     Args:

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from archive.base.patterns import pattern_of
+from archive.privacy.leaks.addresses import AT
 from archive.privacy.leaks.hosts import MARKS_OF_HOSTS, NAMES_OF_HOSTS
 from archive.privacy.leaks.paths import MARKS_OF_HOMES
 from archive.privacy.leaks.people import BRACKETS, MOST_OF_VALUE, SIGNS, is_somebody, kind_of, named_by
@@ -237,7 +238,7 @@ TELLING = Words(
         *MARKS_OF_HOSTS,
         *MARKS_OF_HOMES,
     ],
-    [*WORDS, *dict.fromkeys((*NAMES_OF_PEOPLE, *SIGNS, *NAMES_OF_HOSTS))],
+    [*WORDS, *dict.fromkeys((*NAMES_OF_PEOPLE, *SIGNS, *NAMES_OF_HOSTS)), *AT],
 )
 """Words that an entry may follow, or that it contains, and those beside which other detectors look."""
 
@@ -251,15 +252,15 @@ def entries(data: bytes, words: FoundWords, strings: PieceStrings | None = None)
         strings: the same bytes' strings, in which pickles, JSON and settings have entries; None where the
             bytes are only lines of text.
     """
-    told = set[int]()
+    seen = set[int]()
     layers = strings.layers[:1] if strings else []
     is_pickle = any(isinstance(layer, PickleLayer) for layer in layers)
     stored = _stored(strings) if strings else iter(())
     in_bytes = (_in_text(data, words), _of_machines(data, words), _keys_of_entries(data, words))
     for number, some in enumerate((stored, *in_bytes)):
         for detection, is_pickled in some:
-            if detection.at not in told and not (number and is_pickled and is_pickle):
-                told.add(detection.at)
+            if detection.at not in seen and not (number and is_pickled and is_pickle):
+                seen.add(detection.at)
                 yield detection
     if PRIVATE_KEY in words.exact:
         for key in BODY.finditer(data):
@@ -358,7 +359,7 @@ def _is_whole(data: bytes, at: int) -> bool:
 
 def _keys_of_entries(data: bytes, words: FoundWords) -> Iterator[tuple[Detection, bool]]:
     """The values of entries that have a key's name, and look like a key or a password."""
-    present, told = [word for word in WORDS if word in words.in_any_case], set()
+    present, seen = [word for word in WORDS if word in words.in_any_case], set()
     lowered = data.lower() if present else b""
     for word in present:
         for at in places_of(lowered, word):
@@ -366,8 +367,8 @@ def _keys_of_entries(data: bytes, words: FoundWords) -> Iterator[tuple[Detection
             if match is None:
                 continue
             start, value = _value(data, match)
-            if start not in told and _is_secret(match["name"], value):
-                told.add(start)
+            if start not in seen and _is_secret(match["name"], value):
+                seen.add(start)
                 yield Detection(LeakKind.KEY, start, value), _is_pickled(match)
 
 

@@ -213,15 +213,15 @@ def _without_root(data: bytes, words: FoundWords | None) -> Iterator[re.Match[by
 
 
 def _posix(data: bytes, words: FoundWords | None = None) -> Iterator[Detection]:
-    told = lru_cache(MOST_REPEATED)(_told)
+    detections = lru_cache(MOST_REPEATED)(_detections)
     rooted = array("q")
     for match in ROOTED.finditer(data):
         at = match.start()
         rooted.append(at)
         path = textual(_whole(data, match)).rstrip(TRIMMED)
         if IN_ROOT.match(path) and not DRIVE_BEFORE.search(data, max(at - 3, 0), at):
-            for kind, behind, text in told(path):
-                yield Detection(kind, at + behind, text)
+            for kind, offset, text in detections(path):
+                yield Detection(kind, at + offset, text)
     number = 0
     for match in POSIX.finditer(data):
         while number < len(rooted) and rooted[number] < match.start():
@@ -233,11 +233,11 @@ def _posix(data: bytes, words: FoundWords | None = None) -> Iterator[Detection]:
                 yield from of_path(match.start(), path, LeakKind.PATH)
     for mark in present(AT_ROOT, words):
         for match in matched(data, mark, 0, ANYWHERE):
-            if _begins_behind(data, match.start()):
+            if _begins_after_word(data, match.start()):
                 yield from of_path(match.start(), textual(match[0]).rstrip(TRIMMED), LeakKind.PATH)
 
 
-def _begins_behind(data: bytes, at: int) -> bool:
+def _begins_after_word(data: bytes, at: int) -> bool:
     """Whether a home begins after a letter, and the word before it isn't an absolute path or a URL."""
     if not GOES_ON.match(data[at - 1 : at]):
         return False
@@ -264,7 +264,7 @@ def _whole(data: bytes, path: re.Match[bytes]) -> bytes:
     return path[0] + rest
 
 
-def _told(path: bytes) -> list[Detection]:
+def _detections(path: bytes) -> list[Detection]:
     """What a path reveals, at its first byte."""
     return list(of_path(0, path, LeakKind.PATH))
 

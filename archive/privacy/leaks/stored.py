@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.patterns import pattern_of
 from archive.privacy.leaks.people import LONGEST_NAME, MOST_OF_VALUE
 from archive.privacy.leaks.vocabulary import places_of
-from archive.privacy.pieces.layers import JsonLayer, PlainLayer
+from archive.privacy.pieces.escaped_layers import JsonLayer
+from archive.privacy.pieces.layers import PlainLayer
 from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, MOST_OPCODES, PickleLayer
 
 if TYPE_CHECKING:
@@ -168,13 +169,13 @@ class _Machine:
 
     def _other(self, op: object) -> None:
         """Take off what an instruction takes, and put on as many as it puts."""
-        before, behind = list(getattr(op, "stack_before", ())), list(getattr(op, "stack_after", ()))
-        if self._mark in before:
+        taken, put = list(getattr(op, "stack_before", ())), list(getattr(op, "stack_after", ()))
+        if self._mark in taken:
             self._cut()
-            self._last(before.index(self._mark))
-        elif before:
-            self._last(len(before))
-        self._stack += [None] * len(behind)
+            self._last(taken.index(self._mark))
+        elif taken:
+            self._last(len(taken))
+        self._stack += [None] * len(put)
 
 
 # --- JSON

@@ -6,8 +6,8 @@ companions, compressed streams and sections, base64 and the like in records (``w
 together (``tensor_texts``). ``walker`` says how much of what is packed is read.
 
 The strings of a piece (``strings``), each once, with escapes undone, are those of JSON, of a pickle, or
-between other bytes (``layers``, ``pickle_strings``), and those of strings that are JSON or a pickle
-themselves.
+between other bytes (``layers``, ``escaped_layers``, ``pickle_strings``), and those of strings that are JSON
+or a pickle themselves.
 
 ``leaks`` looks for all that reveals something, the proof of ``redact`` for what was to go: both can read the
 same. What was found in a tensor is kept for a file that has the same bytes again (``tensors_read``).

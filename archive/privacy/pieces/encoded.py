@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.patterns import pattern_of
 from archive.base.quick_dataclass import dataclass
+from archive.privacy.pieces.escaped_layers import ESCAPES
 from archive.privacy.pieces.framed import framed
-from archive.privacy.pieces.layers import ESCAPES
 from archive.privacy.pieces.long_runs import bits_of, long_runs
 from archive.privacy.pieces.packed import PACKED
 from archive.privacy.pieces.pickle_strings import OLD, OLD_FIRST, is_pickle
@@ -239,11 +239,11 @@ def runs(text: bytes, ways: Iterable[Letters]) -> Iterator[EncodedRun]:
     """What is encoded in a text: runs that are decoded, or masked."""
     for way in ways:
         end = 0
-        for at, behind in way.stretches(text):
+        for at, stop in way.stretches(text):
             if at < end:  # a run in lines goes on
                 continue
             run = way.run.match(text, at)
-            end = run.end() if run else behind
+            end = run.end() if run else stop
             data = way.decoded(text[at:end]) if way.head.match(text, at) else None
             is_masked = (
                 way is BASE64 and end - at >= MASKED and entropy(text[at : min(end, at + SAMPLE)]) >= BITS

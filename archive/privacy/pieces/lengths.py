@@ -20,7 +20,7 @@ PROTOBUF_TAGS = bytes(code for code in range(32, 127) if code & WIRE_TYPE == OF_
 OTHER_TAGS = b"zZxU"
 """Those of marshal (``z``, ``Z``), of CBOR (``x``) and of pickles (``U``)."""
 TAGS = re.escape(PROTOBUF_TAGS + OTHER_TAGS) + rb"\x00\n\x80-\xff"
-BEHIND = frozenset(PROTOBUF_TAGS + OTHER_TAGS + b"\0\nN()i{[") | frozenset(range(0x80, 0x100))
+FOLLOWING = frozenset(PROTOBUF_TAGS + OTHER_TAGS + b"\0\nN()i{[") | frozenset(range(0x80, 0x100))
 """First bytes of what may follow a text."""
 BEGINS = (
     rb"(?!(?<=:)//)[!-~](?=/|~/|[A-Za-z]:[\\/]|\\\\"
@@ -41,8 +41,8 @@ def without_lengths(data: bytes) -> bytes:
     for at in chain(first, (match.start() + 1 for match in LENGTH.finditer(data))):
         begin, end = at + 1, at + 1 + data[at]
         text = data[begin:end]
-        behind = data[end] if end < len(data) else 0
-        is_tag = behind in BEHIND or (at > 0 and data[at - 1] == CBOR and behind in IN_CBOR)
+        following = data[end] if end < len(data) else 0
+        is_tag = following in FOLLOWING or (at > 0 and data[at - 1] == CBOR and following in IN_CBOR)
         is_whole = len(text) == data[at] >= FEWEST and is_tag
         if is_whole and b"\0" not in text and b"\n" not in text:
             changed = changed or bytearray(data)

@@ -25,7 +25,8 @@ from archive.pickles.ops import (
     PROTO,
     STOP,
 )
-from archive.privacy.pieces.layers import TO_NUL, Layer, counted, shift
+from archive.privacy.pieces.escaped_layers import shift
+from archive.privacy.pieces.layers import TO_NUL, Layer, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +45,7 @@ MOST_IN_ROW = 16
 """Consecutive pickles that are read; PyTorch's former format has five."""
 TEXT_HEADS = {BINUNICODE: 5, BINUNICODE8: 9}
 """Bytes of an instruction before its text."""
-BEHIND = {"STRING": 2, "UNICODE": 1}
+TRAILING = {"STRING": 2, "UNICODE": 1}
 """Bytes after a text of a line: its newline, and the quote before that."""
 MOST_OPCODES = 1 << 20
 """Opcodes that Python reads, in a second or so; what follows them is read as one text."""
@@ -162,8 +163,8 @@ def of_pickle(data: bytes, outer: Outer) -> PickleLayer:
             if not length or end >= len(data) or not is_pickle(data[end:]):
                 break
         texts, classes = [*spans.texts, *spans.long, *spans.lines], spans.classes
-        behind = [] if end >= len(data) else [(end, len(data))]
-        every = [*texts, *classes, *behind]
+        following = [] if end >= len(data) else [(end, len(data))]
+        every = [*texts, *classes, *following]
         memory.take(8 * memory.NUMBER * len(every), "strings of a pickle")
         strings = [data[begin:end] for begin, end in every]
         first = dict(zip(reversed(strings), [begin for begin, _ in reversed(every)], strict=True))
@@ -236,17 +237,17 @@ def _of_python(data: bytes) -> tuple[PickleSpans, int]:
         pickletools.TAKEN_FROM_ARGUMENT8U: 9,
     }
     spans = PickleSpans([], [], [], [])
-    begin, places, end, behind = 0, spans.texts, 0, 0
+    begin, places, end, trailing = 0, spans.texts, 0, 0
     with suppress(ValueError, OverflowError, UnicodeError):  # no pickle from there on
         for op, argument, at in islice(pickletools.genops(data), MOST_OPCODES):
             end = at or 0
             if begin:
-                places.append((begin, end - behind))
+                places.append((begin, end - trailing))
             is_text = isinstance(argument, str | bytes | bytearray)
             begin = end + heads.get(op.arg.n, 1) if is_text and op.arg else 0
-            behind = BEHIND.get(op.name, 0)
+            trailing = TRAILING.get(op.name, 0)
             begin += bool(begin) and op.name == "STRING"
             places = spans.classes if op.name in ("GLOBAL", "INST") else spans.texts
-            places = spans.lines if op.name in BEHIND else places
+            places = spans.lines if op.name in TRAILING else places
             end += 1
     return spans, end

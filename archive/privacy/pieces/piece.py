@@ -19,7 +19,7 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.quick_dataclass import dataclass
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.record_kinds import RecordKind
-from archive.privacy.pieces.layers import unescaped
+from archive.privacy.pieces.escaped_layers import unescaped
 from archive.privacy.pieces.stretches import ascii_words
 from archive.privacy.pieces.strings import PieceStrings
 
@@ -153,7 +153,7 @@ QUOTE = ord('"')
 OPEN, CLOSE, OPEN_LIST = b"{[", b"}]", ord("[")
 STRUCTURE = bytes(code in OPEN + CLOSE + b':,"' for code in range(256))
 STEP = np.array([(code in OPEN) - (code in CLOSE) for code in range(256)], np.int8)
-KINDS = 4
+MARK_KINDS = 4
 """Kinds of marks: 0 for brackets that open, 1 for commas, 2 for colons, 3 for brackets that close."""
 KIND = np.array([max(b",:}".find(code) + 1, 3 * (code in CLOSE)) for code in range(256)], np.uint16)
 MOST_DEEP = 64
@@ -183,9 +183,11 @@ class JsonPlaces:
         code = codes[marks]
         depth = np.cumsum(STEP[code], dtype=np.int64)
         self._data, self._quotes, self._marks, self._depth = data, quotes.data, marks.data, depth.data
-        group = np.clip(depth, 0, MOST_DEEP + 1).astype(np.uint16) * KINDS + KIND[code]
+        group = np.clip(depth, 0, MOST_DEEP + 1).astype(np.uint16) * MARK_KINDS + KIND[code]
         self._by_group = np.argsort(group, kind="stable")
-        self._groups = np.append(0, np.cumsum(np.bincount(group, minlength=KINDS * (MOST_DEEP + 2)))).tolist()
+        self._groups = np.append(
+            0, np.cumsum(np.bincount(group, minlength=MARK_KINDS * (MOST_DEEP + 2)))
+        ).tolist()
 
     def path(self, position: int) -> str:
         """The path to the value that a byte is in; in a key, to the key's object."""
@@ -197,7 +199,7 @@ class JsonPlaces:
         """The key or index, within the value that encloses it at some depth, of what is before a mark."""
         opens, commas, colons = (  # the numbers of the marks of each kind in values of that depth
             self._by_group[self._groups[group] : self._groups[group + 1]].data
-            for group in range(depth * KINDS, depth * KINDS + KINDS - 1)
+            for group in range(depth * MARK_KINDS, depth * MARK_KINDS + MARK_KINDS - 1)
         )
         begin = opens[bisect_right(opens, number) - 1]
         commas_before = bisect_right(commas, number)

@@ -115,8 +115,8 @@ def _in_ascii(words: np.ndarray, known: Ints | None) -> Ints:
     is_text = bits == HIGH_BITS
     numbers = np.flatnonzero(is_text[1:] & is_text[:-1])
     # at the edges the two words stand for their neighbours, and pass
-    before, behind = bits[np.maximum(numbers - 1, 0)], bits[np.minimum(numbers + 2, len(bits) - 1)]
-    goes_on = (before >> TWO_BYTES == TWO_HIGH_BITS) | (behind & LOW_HALF == TWO_HIGH_BITS)
+    before, after = bits[np.maximum(numbers - 1, 0)], bits[np.minimum(numbers + 2, len(bits) - 1)]
+    goes_on = (before >> TWO_BYTES == TWO_HIGH_BITS) | (after & LOW_HALF == TWO_HIGH_BITS)
     enough: Ints = numbers[goes_on]
     return enough
 
@@ -135,9 +135,9 @@ def _are_long(words: np.ndarray, numbers: Ints) -> np.ndarray:
     first = WORD * (numbers[inside] - 1)
     is_text = TEXT[words.view(np.uint8)[first[:, None] + AROUND]]
     before = np.cumprod(is_text[:, WORD - 1 :: -1], axis=1, dtype=np.uint8).sum(axis=1)
-    behind = np.cumprod(is_text[:, -WORD:], axis=1, dtype=np.uint8).sum(axis=1)
+    after = np.cumprod(is_text[:, -WORD:], axis=1, dtype=np.uint8).sum(axis=1)
     are_long = ~inside
-    are_long[inside] = is_text[:, WORD:-WORD].all(axis=1) & (before + behind >= WORD)
+    are_long[inside] = is_text[:, WORD:-WORD].all(axis=1) & (before + after >= WORD)
     return are_long
 
 

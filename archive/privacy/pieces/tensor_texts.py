@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from archive.reader.tensor_files import ModelFile
 
-END, BETWEEN, BEHIND = b"\0", b'="', b'"\0'
+END, BETWEEN, AFTER_VALUE = b"\0", b'="', b'"\0'
 """What stands after a text; between a key and its value; after a value."""
 
 LONGEST_VALUE = 500
@@ -101,7 +101,7 @@ def joined_texts(data: memoryview, places: Sequence[TextPlace]) -> JoinedTexts:
     at, length = [], 0
     entries = [text.is_value and _is_line(data[text.start : text.stop]) for text in places]
     for text, is_value, is_key in zip(places, entries, [*entries[1:], False], strict=True):
-        end = BETWEEN if is_key else BEHIND if is_value else END
+        end = BETWEEN if is_key else AFTER_VALUE if is_value else END
         pieces += [data[text.start : text.stop], end]
         at.append(length)
         length += text.stop - text.start + len(end)

@@ -1,24 +1,23 @@
 """A file → its pieces: records as stored and inflated, what is between them, and what is packed in records.
 
-Zips are found wherever they stand in bytes, and so is what no directory lists: fields of headers, and hidden
-records. What is packed is read within bounds: of depth, streams, and bytes in all. The walker notes what
-cannot be read, and what is beyond a bound.
+Zips are found wherever they stand in bytes, and so is what no directory lists (``zip_parts``). What is
+packed is read within bounds: of depth, streams, and bytes in all. The walker notes what cannot be read, and
+what is beyond a bound.
 """
 
 from __future__ import annotations
 
 import zlib
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, in_file, one_line
-from archive.base.patterns import pattern_of
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import has_end
-from archive.container.headers import CENTRAL, DEFLATED, END, LOCAL
+from archive.container.headers import LOCAL
 from archive.formats.elf.weights import weights_span
 from archive.formats.record_kinds import WEIGHT_KINDS, RecordKind
 from archive.io.mapped import Mapped
@@ -36,11 +35,12 @@ from archive.privacy.pieces.packed import (
 from archive.privacy.pieces.piece import FilePiece, RecordEntry, ShiftedPlaces
 from archive.privacy.pieces.tensor_texts import joined_texts, texts_of
 from archive.privacy.pieces.wide_files import COPIES, MARKS, WIDTH, wide_text
+from archive.privacy.pieces.zip_parts import embedded, fields, unlisted
 from archive.reader.recognition import TENSOR_KINDS, FileKind, head_kind, kind_in, recognise_zip
 from archive.reader.tensor_files import INDEX, ModelFile, ShardedModel, model_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from _typeshed import ReadableBuffer
 
@@ -51,61 +51,6 @@ if TYPE_CHECKING:
 
 TENSORS_HEAD = 64
 """First bytes by which a file of tensors may be recognised."""
-
-# --- zips
-
-HEADERS = pattern_of(rb"PK(?:\x03\x04|\x01\x02)")
-
-
-def embedded(data: bytes) -> Iterator[tuple[int, int]]:
-    """The first byte of each zip in some bytes, and the one after its last."""
-    at = data.find(LOCAL.magic)
-    while at >= 0 and (end := data.find(END.magic, at)) >= 0:
-        is_whole = end + END.size <= len(data)
-        end += END.size + (END.read(memoryview(data), end).comment_length if is_whole else 0)
-        yield at, end
-        at = data.find(LOCAL.magic, end)
-
-
-def fields(whole: memoryview, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The bytes between two records, cut where a field of a header ends: a comment follows a name.
-
-    Args:
-        start: the first byte between the records.
-        end: the one after the last.
-    """
-    gap, cuts = whole[start:end], {0, end - start}
-    for match in HEADERS.finditer(gap):
-        at = match.start()
-        cuts.add(at)
-        lengths: tuple[int, ...] = ()
-        if match[0] == LOCAL.magic and at + LOCAL.size <= len(gap):
-            local = LOCAL.read(gap, at)
-            at += LOCAL.size
-            lengths = local.name_length, local.extra_length
-        elif match[0] == CENTRAL.magic and at + CENTRAL.size <= len(gap):
-            central = CENTRAL.read(gap, at)
-            at += CENTRAL.size
-            lengths = central.name_length, central.extra_length, central.comment_length
-        cuts.update(accumulate(lengths, initial=at))
-    inside = sorted(cut for cut in cuts if cut <= end - start)
-    yield from ((start + low, start + high) for low, high in pairwise(inside))
-
-
-def unlisted(whole: memoryview, starts: Collection[int], listed: Collection[int]) -> Iterator[int]:
-    """Where deflated bytes begin after local headers that no directory lists.
-
-    Args:
-        starts: where fields begin between records.
-        listed: where the bytes of records begin.
-    """
-    for start in starts:
-        if whole[start : start + len(LOCAL.magic)] == LOCAL.magic and start + LOCAL.size <= len(whole):
-            header = LOCAL.read(whole, start)
-            at = start + LOCAL.size + header.name_length + header.extra_length
-            if header.method == DEFLATED and at not in listed and at < len(whole):
-                yield at
-
 
 # --- bounds
 
@@ -127,7 +72,7 @@ class UnpackBounds:
     def __init__(self) -> None:
         self._bytes = memory.current().memory // SHARE
         self._streams = MOST_STREAMS
-        self._is_told = False
+        self._has_noted_limit = False
         self.problems: list[str] = []
 
     @property
@@ -147,17 +92,17 @@ class UnpackBounds:
             depth: how many others it is in.
         """
         if depth >= DEEPEST:
-            self.tell(name, "packed too deep, not read")
+            self.note(name, "packed too deep, not read")
             return False
         if self._streams <= 0 or self._bytes <= 0:
-            if not self._is_told:
-                self.tell(name, "packed, not read, nor is any after it: too much in one file")
-            self._is_told = True
+            if not self._has_noted_limit:
+                self.note(name, "packed, not read, nor is any after it: too much in one file")
+            self._has_noted_limit = True
             return False
         self._streams -= 1
         return True
 
-    def tell(self, name: str, problem: str) -> None:
+    def note(self, name: str, problem: str) -> None:
         """Note what could not be read."""
         self.problems.append(one_line(f"{name}: {problem}" if name else problem))
 
@@ -302,7 +247,7 @@ class Walker:
         except LimitError:
             raise
         except ArchiveError as problem:  # damaged: what is stored is read all the same
-            self._bounds.tell(name, f"{problem.found or problem}; its stored bytes were read")
+            self._bounds.note(name, f"{problem.found or problem}; its stored bytes were read")
             data = record.raw()
         if is_tensor:
             # A tensor's bytes begin like anything by chance: only what packs all of them counts.
@@ -330,7 +275,7 @@ class Walker:
         except LimitError:
             raise
         except ArchiveError as problem:
-            self._bounds.tell(name, f"{problem}; it was read as plain bytes")
+            self._bounds.note(name, f"{problem}; it was read as plain bytes")
         if bytes(data[:WIDTH]) in MARKS:
             with memory.lent(COPIES * len(data), "a text in UTF-16"):
                 if text := wide_text(data):
@@ -366,8 +311,8 @@ class Walker:
             yield from self._texts(FilePiece(name, kind, memoryview(strings)), 0)
         for record, raw in contents.raw_records.items():
             yield from self._plain(memoryview(raw), f"{name}{INSIDE}{record}", kind, 0)
-        if contents.behind:
-            yield from self._plain(memoryview(contents.behind), f"{name}{INSIDE}behind segments", kind, 0)
+        if tails := contents.object_tails:
+            yield from self._plain(memoryview(tails), f"{name}{INSIDE}after segments", kind, 0)
 
     def _plain(
         self,
@@ -400,7 +345,7 @@ class Walker:
             for stream in streams(piece.bytes):
                 yield from self._stream(stream, data, name, kind, depth)
             for how in unread(piece.bytes):
-                self._bounds.tell(name, f"{how}, which is not read")
+                self._bounds.note(name, f"{how}, which is not read")
             for at, end in embedded(piece.bytes):
                 inside = f"{piece.record}{INSIDE}zip at byte {at:,}"
                 if self._bounds.may_unpack(inside, depth):
@@ -409,7 +354,7 @@ class Walker:
                     except LimitError:
                         raise
                     except ArchiveError as problem:
-                        self._bounds.tell(inside, f"{problem}")
+                        self._bounds.note(inside, f"{problem}")
         yield from self._sections(data, name, kind, depth)
 
     def _numbers(
@@ -464,7 +409,7 @@ class Walker:
         if (
             content.problem and not stream.start and stream.how not in ("zlib", "deflate")
         ):  # others begin so by chance
-            self._bounds.tell(inside, content.problem)
+            self._bounds.note(inside, content.problem)
         if content.data:
             with memory.lent(len(content.data), "what a stream holds"):
                 yield from self._content(memoryview(content.data), inside, kind, depth + 1)
@@ -477,11 +422,11 @@ class Walker:
                 if section.how:
                     yield from self._stream(PackedStream(section.how, 0), section.data, inside, kind, depth)
                 else:
-                    self._bounds.tell(inside, "compressed in a way that is not known")
+                    self._bounds.note(inside, "compressed in a way that is not known")
         except LimitError:
             raise
         except ArchiveError as problem:
-            self._bounds.tell(name, f"{problem}")
+            self._bounds.note(name, f"{problem}")
 
 
 def _without(data: memoryview, start: int, stop: int) -> memoryview:

@@ -102,7 +102,7 @@ def without_inputs(opened: Archive, rules: Rules, removed: Removed) -> dict[str,
     for name in () if rules.inputs else _of_kind(opened, RecordKind.MODULES):
         for match in BUNDLED.finditer(opened.records[name].view()):
             attribute = match[2][: int.from_bytes(match[1], "little")].decode()
-            removed.left.append(f"sample inputs {attribute} in {name}")
+            removed.problems.append(f"sample inputs {attribute} in {name}")
     return made
 
 

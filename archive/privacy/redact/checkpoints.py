@@ -26,7 +26,7 @@ from archive.formats.record_kinds import DATA
 from archive.io.mapped import same_bytes
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.removed import Removed
-from archive.privacy.redact.result import CheckpointRedaction, check_clean, proven
+from archive.privacy.redact.result import CheckpointRedaction, RedactionText, check_clean, proven
 from archive.privacy.redact.reviewing import ReviewChoice, unaccepted
 from archive.privacy.redact.rules import Rules, absent_in, replaced, replacements
 from archive.privacy.redact.saved_texts import SavedText, check_same_but, texts_of, with_texts
@@ -108,19 +108,18 @@ def redact_checkpoint(
                 with in_file("the result", DATA):
                     check_same_but(data, after.container.records[DATA].view(), texts)
                 stays = _staying(saved, values)
-                removed = Removed(texts={value.encode() for value in values}, left=list(stays))
+                removed = Removed(texts={value.encode() for value in values}, remaining=stays)
                 listing = choice.listing(Rules())
                 kind = opened.recognised.kind
                 proof = prove(after.container, removed, kind, listing=listing)
-                told = {value.encode() for value in stays.values()}
                 changed = (text for text in saved.texts if text.at in texts)
                 result = CheckpointRedaction(
                     size=opened.size,
                     out_size=after.size,
                     changed=tuple(f"byte {text.at:,}{', a key' * text.is_key}" for text in changed),
-                    absent=absent_in(chain(saved.texts, stays.values()), values),
+                    absent=absent_in(chain(saved.texts, (one.text for one in stays)), values),
                     unaccepted=unaccepted(listing, after.container.data, choice, removed, kind),
-                    **proven(proof, Rules(times="keep"), removed, told=told),
+                    **proven(proof, Rules(times="keep"), removed),
                 )
         if not partial:
             check_clean(opened.file, result)
@@ -154,8 +153,8 @@ def _obstacle(text: SavedText, values: Mapping[str, str]) -> str:
     return f"in the key {shown(str(text))}, which is replaced only as a whole"
 
 
-def _staying(saved: SavedTexts, values: Mapping[str, str]) -> dict[str, str]:
-    """Sentences about values that stay, each with the value: where it is, and why it stays."""
+def _staying(saved: SavedTexts, values: Mapping[str, str]) -> list[RedactionText]:
+    """Values that stay: where each is, and why it stays."""
     letters: list[tuple[int, str | bytes | bytearray, str]] = [
         (text.at, text, why) for text in saved.texts if (why := _obstacle(text, values))
     ]
@@ -164,13 +163,13 @@ def _staying(saved: SavedTexts, values: Mapping[str, str]) -> dict[str, str]:
             letters.append((at, content.replace(" ", "."), "the name of a class or function"))
         else:
             letters.append((at, content, "in bytes, or in a text of Python 2"))
-    stays: dict[str, str] = {}
+    stays: list[RedactionText] = []
     for at, content, why in letters:
         for value in values:
             if value in content if isinstance(content, str) else value.encode() in content:
-                sentence = f"text {one_line(value)} in {DATA}, byte {at:,}: {why}"
-                memory.take(memory.ROW + len(sentence), "places of texts that stay")
-                stays[sentence] = value
+                place = f"{DATA}, byte {at:,}: {why}"
+                memory.take(memory.ROW + len(place), "places of texts that stay")
+                stays.append(RedactionText("text", value, place))
     return stays
 
 

@@ -145,7 +145,7 @@ def _redacted(
             raise ArchiveError(f"two members of metadata would both be {shown(pair[0])}")
         made[pair[0]] = _with_other_paths(pair[1], rules, removed)
     lines = [json.dumps({key: value}, ensure_ascii=False).encode() for key, value in made.items()]
-    going = removed.telling.lines(lines) | _naming(lines, rules)
+    going = removed.revealing.lines(lines) | _naming(lines, rules)
     return {key: value for at, (key, value) in enumerate(made.items()) if at not in going}
 
 

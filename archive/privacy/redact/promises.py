@@ -10,12 +10,13 @@ from __future__ import annotations
 from glob import escape
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from archive.base.errors import counted, one_line
+from archive.base.errors import counted
 from archive.debuginfo.sites import SEPARATOR
 from archive.privacy.leaks import LeakKind, leaks_in
 from archive.privacy.leaks.findings import Allowed
 from archive.privacy.leaks.vocabulary import NAMES, PATHS, is_word_of_code
-from archive.privacy.redact.removed import Removed, Telling
+from archive.privacy.redact.removed import Removed, RevealingTexts
+from archive.privacy.redact.result import RedactionText
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,13 +53,15 @@ class Judgement(NamedTuple):
     """What ``leaks`` finds in a result.
 
     Attributes:
-        left: what was to go: texts, and sentences about them.
+        left: what was to go, by its text.
+        unlisted: how much more of a kind was to go, in words.
         kept: what was to stay.
-        remedies: how each kind of what is left gets out.
+        remedies: how to remove each kind of what is left.
     """
 
-    left: dict[bytes, str]
-    kept: tuple[str, ...]
+    left: dict[bytes, RedactionText]
+    unlisted: tuple[str, ...]
+    kept: tuple[RedactionText, ...]
     remedies: tuple[str, ...]
 
 
@@ -109,8 +112,8 @@ def to_remove(
         for kind, count in leaks.more.items()
         if kind in SOUGHT
     ]
-    telling = Telling({kind: some for kind, some in texts.items() if some})
-    return Removed(telling=telling, words=words, left=unlisted)
+    revealing = RevealingTexts({kind: some for kind, some in texts.items() if some})
+    return Removed(revealing=revealing, words=words, problems=unlisted)
 
 
 def judged(finder: Finder, rules: Rules) -> Judgement:
@@ -120,13 +123,16 @@ def judged(finder: Finder, rules: Rules) -> Judgement:
     may_stay: list[Finding] = []
     for finding in leaks.counted():
         (left if goes(finding.kind, finding.data, rules) else may_stay).append(finding)
-    sentences = {finding.data: _told(finding) for finding in left}
-    for kind, count in leaks.more.items():
-        if goes(kind, b"", rules):
-            more = counted(count, f"more {kind}")
-            sentences[more.encode()] = more
+    unlisted = [
+        counted(count, f"more {kind}") for kind, count in leaks.more.items() if goes(kind, b"", rules)
+    ]
     remedies = dict.fromkeys(f"{finding.kind}: {finding.remedy}" for finding in left)
-    return Judgement(sentences, tuple(map(_told, may_stay)), tuple(remedies))
+    return Judgement(
+        {finding.data: _text_of(finding) for finding in left},
+        tuple(unlisted),
+        tuple(map(_text_of, may_stay)),
+        tuple(remedies),
+    )
 
 
 def _allowed(rules: Rules) -> Allowed:
@@ -141,5 +147,5 @@ def targets(rules: Rules) -> set[bytes]:
     return {part for _, new in rules.maps for part in SEPARATOR.split(new) if part}
 
 
-def _told(finding: Finding) -> str:
-    return f"{finding.kind} {one_line(finding.text)} in {finding.places[0]}"
+def _text_of(finding: Finding) -> RedactionText:
+    return RedactionText(str(finding.kind), finding.text, str(finding.places[0]))

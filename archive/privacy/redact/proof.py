@@ -56,7 +56,7 @@ LONGEST_CARRIER = 80
 MOST_CARRIERS = 20
 LETTER = re.compile(rb"\w")
 ONE_WORD = re.compile(rb"\W*+\w++\W*+")
-BEFORE, BEHIND = re.compile(rb"\w +\Z"), re.compile(rb" +\w")
+WORD_BEFORE, WORD_AFTER = re.compile(rb"\w +\Z"), re.compile(rb" +\w")
 """Another word before a word, or after it."""
 OF_PYTHON = {b"module", b"lambda", b"genexpr", b"listcomp", b"dictcomp", b"setcomp", b"string", b"stdin"}
 """What Python calls code without a name, in angle brackets: ``<module>`` isn't a function ``module``."""
@@ -82,7 +82,7 @@ class Proof:
 
     Attributes:
         sought: how many texts were looked for, by what they are.
-        unsought: texts that were not, with what they are: too short, common words, or part of what stays.
+        not_sought: texts that were not, with what they are: too short, common words, or part of what stays.
         left: each text that was found, where it must not be: what it is, itself, and its first place.
         in_code: lines that were found only in generated code or bytecode, which are the model.
         unread: records that could not be searched, and why.
@@ -95,7 +95,7 @@ class Proof:
     finder: Finder
     listing: Listing | None = None
     sought: dict[What, int] = field(default_factory=dict)
-    unsought: list[tuple[What, bytes]] = field(default_factory=list)
+    not_sought: list[tuple[What, bytes]] = field(default_factory=list)
     left: dict[tuple[What, bytes], str] = field(default_factory=dict)
     in_code: set[bytes] = field(default_factory=set)
     unread: list[str] = field(default_factory=list)
@@ -133,10 +133,10 @@ def prove(  # noqa: PLR0917 (what a proof is of)
     }
     if removed.texts:
         texts["text"] = removed.texts
-    telling: dict[What, set[bytes]] = defaultdict(set)
-    for kind_found, found_texts in removed.telling.by_kind.items():
-        telling[SOUGHT[kind_found]] |= found_texts
-    texts |= {what: texts.get(what, set()) | found_texts for what, found_texts in telling.items()}
+    revealing: dict[What, set[bytes]] = defaultdict(set)
+    for kind_found, found_texts in removed.revealing.by_kind.items():
+        revealing[SOUGHT[kind_found]] |= found_texts
+    texts |= {what: texts.get(what, set()) | found_texts for what, found_texts in revealing.items()}
     records = b"\n".join(map(as_bytes, file.records))
     staying: dict[What, bytes] = {"path": paths, "folder": paths, "line": lines}
     staying["root"] = b"\n".join([records, paths])
@@ -147,14 +147,14 @@ def prove(  # noqa: PLR0917 (what a proof is of)
         stays = {text for _, text in Search(long).found(memoryview(staying.get(what, b"")))}
         sought = [text for text in long if text not in stays]
         proof.sought[what] = len(sought)
-        proof.unsought += ((what, text) for text in sorted(every.difference(sought)))
+        proof.not_sought += ((what, text) for text in sorted(every.difference(sought)))
         for text in sought:
-            in_letters = what == "text" or text in telling.get(what, ())
+            in_letters = what == "text" or text in revealing.get(what, ())
             for spelling in spellings_of(text) if what in IN_ANY_CASE else {text}:
                 written = forms_of(spelling, in_letters=in_letters, either_slash=what == "path")
                 forms |= dict.fromkeys(written, Sought(what, text, spelling))
     for kind_of_word, words in removed.words.items():
-        proof.unsought += ((SOUGHT[kind_of_word], word) for word in sorted(words))
+        proof.not_sought += ((SOUGHT[kind_of_word], word) for word in sorted(words))
     with memory.lent(2 * memory.ROW * len(forms) + sum(map(len, forms)), "texts that must be gone"):
         pieces = walker.zip(file) if isinstance(file, Container) else walker.tensor_file(file)
         _search(pieces, forms, proof, walker)
@@ -218,8 +218,8 @@ def _hits(places: Iterable[tuple[int, bytes]], data: memoryview, forms: Forms) -
             if is_no_name or any(map(LETTER.fullmatch, beside)):
                 continue
         if what == "line" and ONE_WORD.fullmatch(form):
-            before, behind = bytes(data[max(at - AROUND, 0) : at]), bytes(data[end : end + AROUND])
-            if BEFORE.search(before) and BEHIND.match(behind):  # a word of a sentence
+            before, after = bytes(data[max(at - AROUND, 0) : at]), bytes(data[end : end + AROUND])
+            if WORD_BEFORE.search(before) and WORD_AFTER.match(after):  # a word of a sentence
                 continue
         around = b""
         if what in OF_PEOPLE and form.lower() == spelling.lower():

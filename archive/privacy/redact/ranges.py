@@ -177,9 +177,9 @@ def _blanked(lines: Sequence[bytes], marked: set[int], removed: Removed, *, keep
     """
     made = [BLANK if line else b"" for line in lines]  # PyTorch prints a last line that is not empty
     bare = without_comments(lines) if keeps and marked else lines
-    telling = removed.telling.lines(bare) if keeps and marked else set()
+    revealing = removed.revealing.lines(bare) if keeps and marked else set()
     for at, line in enumerate(lines):
-        if keeps and at in marked - telling:
+        if keeps and at in marked - revealing:
             made[at] = bare[at]
             removed.line(bare[at], kept=True)
             removed.line(comment_of(line, bare[at]), kept=False)
@@ -197,11 +197,11 @@ def _bounds(lines: Sequence[bytes]) -> Ints:
 def _marked(lines: Sequence[bytes], start: Ints, end: Ints) -> set[int]:
     """The lines that ranges are on: from the first byte to the last, or the only one of an empty range."""
     bounds = _bounds(lines)
-    first, behind = (
+    first, past = (
         np.searchsorted(bounds, positions, "right") - at
         for positions, at in ((start, 1), (np.maximum(start, end - 1), 0))
     )
-    begun, ended = (np.bincount(at, minlength=len(bounds) + 1) for at in (first, behind))
+    begun, ended = (np.bincount(at, minlength=len(bounds) + 1) for at in (first, past))
     return set(np.flatnonzero(np.cumsum(begun - ended)).tolist())
 
 
@@ -209,8 +209,8 @@ def _moved(positions: Ints, before: Sequence[bytes], after: Sequence[bytes]) -> 
     """Positions in one text mapped to another: on the same line, at most at its end."""
     old, new = _bounds(before), _bounds(after)
     line = np.clip(np.searchsorted(old, positions, "right") - 1, 0, len(before) - 1)
-    behind = np.maximum(positions - (old[-1] - 1), 0)  # of a range past its text
-    moved: Ints = new[line] + np.minimum(positions - old[line], np.diff(new)[line] - 1) + behind
+    beyond = np.maximum(positions - (old[-1] - 1), 0)  # of a range past its text
+    moved: Ints = new[line] + np.minimum(positions - old[line], np.diff(new)[line] - 1) + beyond
     return moved
 
 

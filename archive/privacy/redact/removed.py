@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.privacy.leaks import LeakKind
+    from archive.privacy.redact.result import RedactionText
 
 TEXT_BYTES = 150
 """Bytes of memory that a removed text takes besides its own."""
@@ -25,7 +26,7 @@ MOST_FOLDERS = 32
 """Separators of a path up to which its folders are looked for: all of a deep path's would be quadratic."""
 
 
-class Telling:
+class RevealingTexts:
     """Texts of people and machines that ``leaks`` found in an original, and that must go.
 
     Attributes:
@@ -34,7 +35,7 @@ class Telling:
 
     def __init__(self, by_kind: Mapping[LeakKind, set[bytes]] | None = None) -> None:
         self.by_kind = by_kind or {}
-        self._told: dict[bytes, bool] = {}
+        self._known: dict[bytes, bool] = {}
 
     @cached_property
     def _search(self) -> tuple[Search, set[bytes]]:
@@ -47,11 +48,11 @@ class Telling:
         names = set[bytes]().union(*(lowered[kind] for kind in NAMES & lowered.keys()))
         return Search(text for text in every if len(text) >= SHORTEST), names
 
-    def tells(self, code: bytes) -> bool:
+    def are_in(self, code: bytes) -> bool:
         """Whether code has one of the texts; many nodes have the same code."""
-        if code not in self._told:
-            self._told[code] = bool(self.lines([code]))
-        return self._told[code]
+        if code not in self._known:
+            self._known[code] = bool(self.lines([code]))
+        return self._known[code]
 
     def lines(self, lines: Sequence[bytes]) -> set[int]:
         """The numbers of lines that have one of the texts."""
@@ -80,10 +81,12 @@ class Removed:
         roots: folders of all records.
         files: the first bytes of extra files, and of tensors of sample inputs.
         became: what stands in the place of paths of source files, and of those that stay.
-        left: what is left for certain, in sentences: what the model needs, and what is not looked for.
-        ways: how what is left gets out, in sentences.
+        remaining: texts that stay for certain, since loading needs them.
+        problems: what else keeps the result from being clean, in words: what the model needs, and what is
+            not looked for.
+        ways: how to remove what remains, in sentences.
         stays: what cannot go, and why, in words.
-        telling: what ``leaks`` found in the original that must not stand anywhere.
+        revealing: what ``leaks`` found in the original that must not stand anywhere.
         words: names of users and hosts in it that are words of models or too short: they stand anywhere,
             so they are not looked for.
     """
@@ -97,10 +100,11 @@ class Removed:
     roots: set[bytes] = field(default_factory=set)
     files: set[bytes] = field(default_factory=set)
     became: dict[bytes, bytes] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
+    remaining: list[RedactionText] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     ways: list[str] = field(default_factory=list)
     stays: list[str] = field(default_factory=list)
-    telling: Telling = field(default_factory=Telling)
+    revealing: RevealingTexts = field(default_factory=RevealingTexts)
     words: dict[LeakKind, set[bytes]] = field(default_factory=dict)
 
     @property

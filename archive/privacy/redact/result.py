@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from archive.companion.contents import Contents
-    from archive.privacy.redact.promises import What
     from archive.privacy.redact.proof import Proof
     from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import Rules
@@ -22,6 +21,26 @@ if TYPE_CHECKING:
 
 NEVER_SOUGHT = {"name", "root", "file"}
 """What only archives have."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedactionText:
+    """A text that a redaction was to remove, or keeps.
+
+    Attributes:
+        what: it is: a word of ``sought``, or a kind of finding of :func:`archive.leaks`.
+        text: itself.
+        place: the first one in the result; "" if it was not searched for.
+    """
+
+    _json_ = ("what", "text", "place?")
+
+    what: str
+    text: str
+    place: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} {one_line(self.text)}{f' in {self.place}' if self.place else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +54,15 @@ class AnyRedaction:
             ``line``, ``name``, ``root``, ``file``, ``user name``, ``host name``, ``address``, ``URL``,
             ``key``; ``text`` is what was replaced.
         found: how many of these are left, by what they are.
-        unsought: removed texts that the result was not searched for, each with what it is: too short, a
-            common word, or part of what stays.
-        left: what is still there and was to go, each with its first place: removed texts, what
-            :func:`archive.leaks` finds in the result, and what could not be searched.
-        kept: what :func:`archive.leaks` finds in the result and counts, and these choices keep.
+        not_searched_for: removed texts that the result was not searched for: too short, a common word, or
+            part of what stays.
+        remaining: texts that are still there and were to go: removed ones, and what :func:`archive.leaks`
+            finds in the result.
+        problems: what else keeps the result from being clean, in words: what could not be searched, what
+            loading needs, and what nobody has accepted.
+        kept_by_choice: what :func:`archive.leaks` finds in the result and counts, and these choices keep.
         carriers: names of classes, files and records that carry the name of a user or host.
-        remedies: how each kind of what is left gets out.
+        remedies: how to remove each kind of what remains.
         unread: records of the result that could not be searched, and why.
         read: bytes that were searched: those of the file, and what is inflated from them.
         unaccepted: how many names, keys and values are neither vocabulary nor accepted, by role; empty where
@@ -52,9 +73,10 @@ class AnyRedaction:
     out_size: int
     sought: dict[str, int]
     found: dict[str, int]
-    unsought: tuple[str, ...]
-    left: tuple[str, ...]
-    kept: tuple[str, ...]
+    not_searched_for: tuple[RedactionText, ...]
+    remaining: tuple[RedactionText, ...]
+    problems: tuple[str, ...]
+    kept_by_choice: tuple[RedactionText, ...]
     carriers: tuple[str, ...]
     remedies: tuple[str, ...]
     unread: tuple[str, ...]
@@ -64,7 +86,7 @@ class AnyRedaction:
     @property
     def is_clean(self) -> bool:
         """Whether all was searched, and nothing found that was to go."""
-        return not self.left
+        return not self.remaining and not self.problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,32 +212,33 @@ def proven(
     removed: Removed,
     *,
     never_sought: Collection[str] = NEVER_SOUGHT,
-    told: Collection[bytes] = (),
 ) -> dict[str, Any]:
-    """What all results say of the search, and of what `leaks` finds in the result, as their attributes.
-
-    Args:
-        told: what was to be replaced and stays, about which ``removed`` has sentences.
-    """
+    """What all results say of the search, and of what `leaks` finds in the result, as their attributes."""
     from archive.privacy.redact.promises import judged  # noqa: PLC0415 (showing results does without)
     from archive.privacy.review.ways import way_of_carriers  # noqa: PLC0415 (the same)
 
     judgement = judged(proof.finder, rules)
-    stays: list[tuple[What, bytes]] = [("text", text) for text in told]
+    stays = {(one.what, one.text.encode()) for one in removed.remaining}
     found = {each: place for each, place in proof.left.items() if each not in stays}
     texts = {text for _, text in found}
-    left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in found.items()]
-    left += [sentence for text, sentence in judgement.left.items() if text not in texts]
-    left += [f"not searched: {record}" for record in proof.unread]
+    remaining = [RedactionText(what, decoded(text), place) for (what, text), place in found.items()]
+    remaining += removed.remaining
+    remaining += [finding for text, finding in judgement.left.items() if text not in texts]
+    problems = [
+        *judgement.unlisted,
+        *(f"not searched: {record}" for record in proof.unread),
+        *removed.problems,
+    ]
     carried = [way_of_carriers(proof.finder.kind)] if proof.carriers else []
     return {
         "sought": {what: count for what, count in proof.sought.items() if what not in never_sought},
-        "found": dict(Counter(what for what, _ in {*found, *stays}.difference(proof.unsought))),
-        "unsought": tuple(f"{what} {one_line(decoded(text))}" for what, text in proof.unsought),
-        "left": tuple(sorted(left + removed.left)),
+        "found": dict(Counter(what for what, _ in {*found, *stays}.difference(proof.not_sought))),
+        "not_searched_for": tuple(RedactionText(what, decoded(text)) for what, text in proof.not_sought),
+        "remaining": tuple(sorted(remaining, key=str)),
+        "problems": tuple(sorted(problems)),
         "unread": tuple(proof.unread),
         "read": proof.read,
-        "kept": judgement.kept,
+        "kept_by_choice": judgement.kept,
         "carriers": tuple(proof.carriers),
         "remedies": (*judgement.remedies, *carried, *removed.ways),
     }
@@ -228,7 +251,7 @@ def check_clean(file: str, result: AnyRedaction) -> None:
         ImpossibleError: something is left; its facts are the result.
     """
     if not result.is_clean:
-        why = f"would be left: {several(result.left)}"
+        why = f"would be left: {several([*map(str, result.remaining), *result.problems])}"
         advice = "pass --partial to write it anyway"
         refusal = ImpossibleError(f"{why}; {advice}", file=file, in_python="partial=True")
         refusal.facts = result

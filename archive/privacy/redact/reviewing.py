@@ -59,9 +59,7 @@ class ReviewChoice(NamedTuple):
             check_apart(self.path, *others)
             read_review(self.path)
         elif self.accept_names or self.reviewer is not None:
-            raise ArchiveError(
-                "there is no review to accept names in: give --review FILE", in_python="review=FILE"
-            )
+            raise ArchiveError("names are accepted in a review: give --review FILE", in_python="review=FILE")
 
     def listing(self, rules: Rules) -> Listing | None:
         """What lists the result; None where that was not asked for."""
@@ -71,13 +69,13 @@ class ReviewChoice(NamedTuple):
 def unaccepted(
     listing: Listing | None, data: memoryview, choice: ReviewChoice, removed: Removed, kind: FileKind
 ) -> dict[str, int]:
-    """How many texts of the result are not accepted, by role; with a review file, they are noted as left.
+    """How many texts of the result are not accepted, by role; with a review file, they are a problem.
 
     Args:
         listing: has the texts of all pieces; None where the result is not listed.
         data: the bytes of the result.
         choice: what was asked for; the review file is brought up to date.
-        removed: takes the sentence about what is left, and how it gets out.
+        removed: takes the problem, and how to solve it.
         kind: of the file.
     """
     if listing is None:
@@ -92,6 +90,6 @@ def unaccepted(
     counts = Counter[str](row.role for row in rows)
     if rows and choice.path is not None:
         first = several([shown(row.text, LONGEST) for row in rows], MOST)
-        removed.left.append(f"{texts_counted(counts)} ({first}) {UNACCEPTED}")
+        removed.problems.append(f"{texts_counted(counts)} ({first}) {UNACCEPTED}")
         removed.ways += [how_to_accept(choice.path, counts), *ways_out(kind, counts)]
     return dict(counts)

@@ -260,15 +260,15 @@ def _grown(
             )
         last = end
         while at < len(changes) and changes[at][0] < end:
-            first, behind, new = changes[at]
+            first, stop, new = changes[at]
             if first >= begin:
-                if behind > end:
+                if stop > end:
                     raise ArchiveError(
                         place=f"byte {first}",
                         expected="a text in one frame",
                         found="the end of a frame in it",
                     )
-                grown[number] += len(new) - (behind - first)
+                grown[number] += len(new) - (stop - first)
             at += 1
     return grown
 

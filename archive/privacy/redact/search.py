@@ -45,7 +45,7 @@ SHORTEST_CORE = 12
 """Letters of the shortest form in base64 and the like: shorter ones stand in weights by chance."""
 SHORTEST_PART = 6
 """Bytes of the shortest name that is a part of a longer one without a border: ``annabelnet``."""
-NAME_BEFORE, NAME_BEHIND = re.compile(rb"[\w.$-]+\Z"), re.compile(rb"[\w.$-]+")
+NAME_BEFORE, NAME_AFTER = re.compile(rb"[\w.$-]+\Z"), re.compile(rb"[\w.$-]+")
 """Names of classes, files and records before and after a place."""
 SLASH = re.compile(r"/|\\+")
 
@@ -125,15 +125,15 @@ def name_around(data: bytes, at: int, length: int) -> bytes:
     is_part = begins or ends if length >= SHORTEST_PART else begins and ends
     if not is_part:
         return b""
-    before, behind = NAME_BEFORE.search(data[:at]), NAME_BEHIND.match(data, end)
-    return data[before.start() if before else at : behind.end() if behind else end]
+    before, after = NAME_BEFORE.search(data[:at]), NAME_AFTER.match(data, end)
+    return data[before.start() if before else at : after.end() if after else end]
 
 
-def _is_border(before: bytes, behind: bytes) -> bool:
+def _is_border(before: bytes, after: bytes) -> bool:
     """Whether a word ends between two bytes."""
-    if not (before.isalpha() and behind.isalpha()):
+    if not (before.isalpha() and after.isalpha()):
         return True
-    return before.islower() and behind.isupper()
+    return before.islower() and after.isupper()
 
 
 # --- search
@@ -239,8 +239,8 @@ class _WordGroup:
         """The heads at some places, as numbers; bytes after a head as 0."""
         last = len(data) - LOAD
         every = np.ndarray((last + 1,), "<u8", data, 0, (1,))
-        behind = np.maximum(starts - last, 0)
-        loaded = every[starts - behind] >> (8 * behind).astype(np.uint64)
+        beyond = np.maximum(starts - last, 0)
+        loaded = every[starts - beyond] >> (8 * beyond).astype(np.uint64)
         return loaded & np.uint64((1 << 8 * self._head) - 1)
 
     def likely(self, data: memoryview, starts: Ints) -> Iterator[int]:

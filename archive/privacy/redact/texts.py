@@ -151,7 +151,7 @@ def redacted_trace(text: str, rules: Rules, names: Mapping[bytes, bytes], remove
             for line, kept in zip(lines, bare, strict=True):
                 removed.line(comment_of(line, kept), kept=False)
             code = str(b"\n".join(bare).rstrip(), "utf-8", "surrogatepass")
-            if removed.telling.tells(encoded(code)):
+            if removed.revealing.are_in(encoded(code)):
                 note_gone(code, removed)
                 code = mark = None
         for line in encoded(code or "").split(b"\n"):

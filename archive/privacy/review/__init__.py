@@ -21,7 +21,7 @@ from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.quick_dataclass import dataclass
-from archive.container.directory import bytes_behind
+from archive.container.directory import bytes_after
 from archive.formats.record_kinds import RecordKind
 from archive.io.mapped import Mapped
 from archive.privacy.pieces.files import pieces_of
@@ -123,7 +123,7 @@ def review(
         read_review(reviewed)
     with closing(Mapped(source)) as mapped, memory.charged(limits.allowance(mapped.weight)):
         walker = Walker(deep=True)
-        after = bytes_behind(mapped.data)
+        after = bytes_after(mapped.data)
         recognised, pieces = pieces_of(Mapped(mapped.data[:-after]) if after else mapped, walker)
         if recognised.kind not in COMMAND_KINDS["leaks"]:
             raise recognised.refusal(mapped.name)

@@ -7,7 +7,7 @@ is a value.
 
 Numbers in names and keys are ``N``: ``layer.0`` to ``layer.47`` is one row. So are those in values where two
 values differ in nothing else. A text with seven digits, however they are grouped, or with a date, is shown as
-it is: a telephone number is no template, and isn't cut into parts. The table of a tokenizer is one row,
+it is: a telephone number isn't a template, and isn't cut into parts. The table of a tokenizer is one row,
 unless many of its entries are odd, and so are the pairs that it merges, and numbers that are many or count.
 """
 

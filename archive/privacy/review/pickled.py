@@ -64,7 +64,7 @@ class PickleRoles:
         values: texts that are also values.
         tables: tables from texts to integers.
         numbers: numbers of storages, which PyTorch makes.
-        spelled: role and text of what is no string, and how often it is there.
+        spelled: role and text of what isn't a string, and how often it is there.
         arrays: bytes of NumPy's numbers, as texts.
         pairs: pairs of texts that a tokenizer merges, perhaps; their texts aren't among the others.
     """
@@ -301,8 +301,8 @@ def constants_of_bytecode(data: memoryview) -> set[str]:
         is_text = tree.kinds(np.arange(len(tree.value))) == ValueKind.TEXT
         nodes = np.flatnonzero(is_text & np.isin(tree.value, markers))
         places = np.flatnonzero(np.isin(tree.children, nodes))
-        behind = places[np.isin(places, tree.bounds)] + 1  # the second item of a tuple that begins so
-        stack, seen = tree.children[behind[behind < len(tree.children)]].tolist(), set[int]()
+        second = places[np.isin(places, tree.bounds)] + 1  # the second item of a tuple that begins so
+        stack, seen = tree.children[second[second < len(tree.children)]].tolist(), set[int]()
         found = set[str]()
         while stack:
             node = stack.pop()

@@ -21,7 +21,8 @@ from archive.base.errors import forgiving
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.elf.parse import is_elf
 from archive.formats.record_kinds import RecordKind
-from archive.privacy.pieces.layers import TO_NUL, JsonLayer, PlainLayer, has_wide, unescaped_text
+from archive.privacy.pieces.escaped_layers import JsonLayer, unescaped_text
+from archive.privacy.pieces.layers import TO_NUL, PlainLayer, has_wide
 from archive.privacy.pieces.pickle_strings import PickleLayer, is_pickle
 from archive.privacy.pieces.piece import ShiftedPlaces
 from archive.privacy.pieces.strings import NestedString, layers, layers_within, with_form

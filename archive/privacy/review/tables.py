@@ -32,7 +32,7 @@ FEWEST_LETTERS, SHARE_OF_MARKS = 20, 0.05
 MANY_ENTRIES = 1000
 """Entries of any other table that is one row, unless most begin with a capital."""
 MARKS, END_MARKS = ("\u0120", "\u2581", "##"), ("</w>", "@@")
-"""What tells a part of a word from a whole one, in the entries of tokenizers."""
+"""What distinguishes a part of a word from a whole one, in the entries of tokenizers."""
 BYTES_MARK = MARKS[0]
 """The blank of tokenizers whose entries are bytes, each written as some letter."""
 FEWEST_OF_KIND = 0.1

@@ -180,8 +180,8 @@ def joined_members(
                 stripped = memoryview(left[name]) if name in left else records[name].view()
                 member = _member(name, filled(stripped, metadata), deflated=kind.deflated)
             elif kind.origin is Origin.OBJECT:
-                record, (table, behind) = next(kept), next(objects)
-                member = _object(record, table, behind, deflated=kind.deflated)
+                record, (table, tail) = next(kept), next(objects)
+                member = _object(record, table, tail, deflated=kind.deflated)
             elif kind.origin is Origin.KEPT:
                 member = _stored_as(next(kept), deflated=kind.deflated, streams=streams)
             else:  # the computed serialization id is empty until all others are known
@@ -218,14 +218,14 @@ def _program_rows(contents: Contents, records: Mapping[str, Record]) -> dict[str
     return rows_by_program
 
 
-def _object(record: Record, table: SectionTable, behind: memoryview, *, deflated: bool) -> Member:
+def _object(record: Record, table: SectionTable, tail: memoryview, *, deflated: bool) -> Member:
     """A shared object with the bytes after its segments, as a member; they may never have been cut off."""
     from archive.formats.elf.cutting import cut, uncut  # noqa: PLC0415 (few archives have compiled models)
 
     view = record.view()
-    memory.take(len(view) + len(behind), "bytes of a shared object", record=record.name)
+    memory.take(len(view) + len(tail), "bytes of a shared object", record=record.name)
     whole = cut(view)
-    data = uncut(view if whole is None else view[: whole.size], table, behind)
+    data = uncut(view if whole is None else view[: whole.size], table, tail)
     return _member(record.name, data, deflated=deflated)
 
 
@@ -257,7 +257,7 @@ def check_gives(contents: Contents, companion: memoryview, left: bytes) -> None:
     """
     read = parse_companion(companion)
     same = read.columns.keys() == contents.columns.keys()
-    same = same and (read.raw, read.behind) == (contents.raw, contents.behind)
+    same = same and (read.raw, read.object_tails) == (contents.raw, contents.object_tails)
     same = same and all(
         np.array_equal(values, contents.columns[name]) for name, values in read.columns.items()
     )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 HandleChoice: TypeAlias = Literal["unique", "keep", "drop"]
 
-KINDS = {kind.name.lower(): kind for kind in (*MetadataKind, *SpareKind)}
+KIND_BY_WORD = {kind.name.lower(): kind for kind in (*MetadataKind, *SpareKind)}
 """The kinds of debug information in a ``.pt2`` by the words that options take."""
 KEPT = ("modules", "handles")
 """Kinds that stay by default: what ``torch.export.unflatten`` and ExecuTorch's Inspector read."""
@@ -52,15 +52,15 @@ def kept_kinds(
         UnfitOptionsError: kinds are given, and the archive has no exported programs or compiled models.
     """
     for word in (*keep, *drop):
-        if word not in KINDS:
-            raise ArchiveError(expected=f"a kind: {', '.join(KINDS)}", found=word)
-    kept, dropped = ({KINDS[word] for word in words} for words in (keep, drop))
+        if word not in KIND_BY_WORD:
+            raise ArchiveError(expected=f"a kind: {', '.join(KIND_BY_WORD)}", found=word)
+    kept, dropped = ({KIND_BY_WORD[word] for word in words} for words in (keep, drop))
     if both := kept & dropped:
         raise ArchiveError(f"{', '.join(sorted(both))} cannot be both kept and dropped", file=opened.file)
     if (keep or drop) and not opened.programs and not opened.spare.kinds:
         why = "kinds are kept and dropped in exported programs and compiled models, and it has none"
         raise UnfitOptionsError(why, file=opened.file, options=("keep", "drop"))
-    return frozenset({KINDS[word] for word in KEPT} | kept) - dropped
+    return frozenset({KIND_BY_WORD[word] for word in KEPT} | kept) - dropped
 
 
 class Remains(NamedTuple):
@@ -149,7 +149,7 @@ def kept_handles(
     if METHOD_HANDLES not in opened.records:
         if handles or salt:
             what = "make unique" if (handles or "unique") == "unique" else handles
-            why = f"has no debug handles to {what}: there is no {METHOD_HANDLES}"
+            why = f"has no debug handles to {what}, as {METHOD_HANDLES} is missing"
             raise UnfitOptionsError(why, file=opened.file, options=("handles", "salt"))
         return KeptHandles(())
     choice = handles or ("unique" if salt else by_default)

@@ -58,7 +58,7 @@ def found_kernels(models: Mapping[str, CompiledModel], name: str) -> list[Called
     """The kernels that a name stands for.
 
     Returns:
-        One, or several that cannot be told apart by the name; none where nothing has it.
+        One, or several that the name doesn't distinguish; none where nothing has it.
     """
     return found_in(models, name, _in_model)
 

@@ -176,10 +176,10 @@ def _are_heads(texts: PiecedTexts) -> np.ndarray:
     strings, first, piece = texts
     filled = np.flatnonzero(np.diff(first))
     outside = len(strings)
-    ahead, behind = np.roll(piece, 1), np.roll(piece, -1)
-    ahead[first[filled]] = behind[first[filled + 1] - 1] = outside
-    joins = _is_always(piece, ahead, outside) & (ahead != outside)
-    joins[1:] &= _is_always(piece, behind, outside)[:-1]
+    previous, following = np.roll(piece, 1), np.roll(piece, -1)
+    previous[first[filled]] = following[first[filled + 1] - 1] = outside
+    joins = _is_always(piece, previous, outside) & (previous != outside)
+    joins[1:] &= _is_always(piece, following, outside)[:-1]
     heads: np.ndarray = ~joins
     return heads
 

@@ -223,7 +223,7 @@ def migrate(
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: there is no such target, the archive cannot be read or is of PyTorch 1.0 to 1.2,
+        ArchiveError: the target is unknown, the archive cannot be read or is of PyTorch 1.0 to 1.2,
             something would be lost and ``lossy`` is not given, it changed meanwhile, or the target exists or
             isn't a regular file.
         OSError: a file cannot be read or written; then the target has not been touched.

@@ -164,7 +164,7 @@ class MigratedRecords:
             memory.take(len(records[name]), "bytes of a record", record=name)
         self.records = {**records, **self._code}
         self.formats = format_records(archive.container.records, self.release)
-        self._tell_records()
+        self._plan_records()
 
     def _rescue(self, form: FormBuilder) -> None:
         """Take stale methods out of lowered code."""
@@ -213,7 +213,7 @@ class MigratedRecords:
         operators = bytecode.parse_operators(archive.tree([BYTECODE]), 0)
         return KnownCode(operators, archive.bytecode.version, archive.top, archive.classes)
 
-    def _tell_records(self) -> None:
+    def _plan_records(self) -> None:
         """Plan the records that come, go, or change places."""
         records = self.archive.records
         old = [name for name in records if kind_of(name).is_debug or is_format(name)]

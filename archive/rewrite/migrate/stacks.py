@@ -384,13 +384,13 @@ def _change_elements(
         plan.rescues.append(PlanStep("call-stack map completed, 3 to 4 elements, rows", rows))
         to_four_elements(form, code)
     elif not three and release.callstacks is Generation.CALLSTACK_3:
-        _tell_lost_names(form, plan, recorded=recorded)
+        _note_lost_names(form, plan, recorded=recorded)
         if recorded:
             plan.changes.append(PlanStep("call-stack map, 4 to 3 elements, rows", rows))
         to_three_elements(form)
 
 
-def _tell_lost_names(form: FormBuilder, plan: MigrationPlan, *, recorded: bool) -> None:
+def _note_lost_names(form: FormBuilder, plan: MigrationPlan, *, recorded: bool) -> None:
     strings = np.array(form.pool.strings(), dtype=object)
     operators = int((strings[form.columns["handle.op"]] != b"").sum())
     functions = int((strings[form.columns["frame.function"]] != UNKNOWN_FUNCTION).sum())

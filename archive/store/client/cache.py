@@ -81,7 +81,7 @@ class Cache:
         """Keep a file in the place of others of its name, if the cache can be written."""
         if len(data) > self._most:
             return
-        with suppress(OSError, ArchiveError):  # a full disk, another file in the way: then there is no cache
+        with suppress(OSError, ArchiveError):  # a full disk, another file in the way: then nothing is cached
             self._folder.mkdir(OWN, parents=True, exist_ok=True)
             files = [(path.stat(), path) for path in self._folder.glob(f"*{ENDING}")]
             held = len(data) + sum(status.st_size for status, _ in files)

@@ -161,17 +161,17 @@ def test_the_loader_maps_these_pages_and_no_others(tmp_path: Path, *, small: boo
 @pytest.mark.parametrize("path", [*COMPILED, EXTENSION], ids=lambda path: path.name.partition(".")[0])
 def test_what_is_left_ends_behind_the_last_segment_and_comes_back_to_the_byte(path: Path) -> None:
     data = memoryview(path.read_bytes())
-    if why_whole(data):  # patchelf leaves a byte behind
+    if why_whole(data):  # patchelf leaves a byte after them
         assert why_whole(data) == "1 byte after its end, where a model may look for weights"
         return
-    left, table, behind = parts(data).left, parts(data).table, parts(data).behind
+    left, table, tail = parts(data).left, parts(data).table, parts(data).tail
     made = parsed(left)
     assert parts(data).size == len(left) == made.needed == parse_object(data).needed < len(data)
     assert not made.sections
     assert made.segments == parse_object(data).segments
     assert why_whole(memoryview(left)) == "nothing follows its segments"
     assert cut(memoryview(left)) is None
-    assert uncut(memoryview(left), table, behind) == data
+    assert uncut(memoryview(left), table, tail) == data
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_whatever_headers_say_all_bytes_are_labelled_or_the_file_is_refused(data
     assert all(one.end == next_one.start for one, next_one in pairwise(found))
     made_of = cut(memoryview(file))
     if made_of is not None:
-        assert uncut(memoryview(made_of.left), made_of.table, made_of.behind) == file
+        assert uncut(memoryview(made_of.left), made_of.table, made_of.tail) == file
 
 
 def test_many_headers_take_time_in_proportion() -> None:

@@ -92,7 +92,7 @@ def test_what_is_left_is_what_the_table_tells(path: Path, way: str) -> None:
     options = FLAGS.get(path.name, {}) | options
     out, companion, facts = redacted(path, **options)
     assert tokens_in(out).keys() == {one.token for one in planted_in(path) if one.goes not in gone}
-    assert (facts.left, facts.unread) == ((), ())
+    assert (facts.is_clean, facts.unread) == (True, ())
     assert bool(facts.refused) == (path.name == "enums.ptl")
     assert joined(out, companion) == (path.read_bytes(), True)
 
@@ -103,7 +103,7 @@ def test_what_is_left_is_what_the_table_tells(path: Path, way: str) -> None:
 def test_names_go_but_for_those_that_callers_have(path: Path) -> None:
     out, companion, facts = redacted(path, preset="publish", names="hash")
     assert tokens_in(out).keys() == {one.token for one in planted_in(path) if one.why or one.goes == "none"}
-    assert (facts.left, facts.unread) == ((), ())
+    assert (facts.is_clean, facts.unread) == (True, ())
     assert joined(out, companion) == (path.read_bytes(), True)
 
 

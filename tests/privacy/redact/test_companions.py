@@ -57,7 +57,7 @@ def places(data: bytes, companion: bytes) -> list[Any]:
 def test_each_row_handle_and_node_stays_on_its_line(path: Path, choice: tuple[str, str]) -> None:
     small, companion, _ = halves(path)
     public, facts = redacted(companion, paths=choice[0], text=choice[1])
-    assert (facts.left, facts.unread) == ((), ())
+    assert (facts.is_clean, facts.unread) == (True, ())
     assert places(small, public) == places(small, companion)
     assert archive.verify(public) == []
     assert not holds(public, "/opt/")

@@ -61,7 +61,7 @@ def explained(log: bytes, data: bytes, companion: bytes | None = None) -> bytes:
 def test_nothing_is_left_and_the_model_is_the_same(name: str) -> None:
     choices = {} if name in OBJECTS else {"preset": "publish", "maps": MAPS}
     out, companion, facts = redacted(name, **choices)
-    assert (facts.left, facts.unread, facts.stays) == ((), (), ())
+    assert (facts.remaining, facts.problems, facts.unread, facts.stays) == ((), (), (), ())
     assert [text for text in PLANTED if holds(out, text)] == []
     assert [text for text in PLANTED[:2] if not holds(package(name), text)] == []
     assert archive.digest(out) == archive.digest(package(name)) or name not in OBJECTS
@@ -73,7 +73,7 @@ def test_nothing_is_left_and_the_model_is_the_same(name: str) -> None:
 
 def test_flags_for_the_compiler_stay_unless_they_are_mapped() -> None:
     _, _, facts = redacted("sources", preset="publish", partial=True)
-    told = {text.rpartition(".wrapper_")[2].partition(",")[0] for text in facts.left}
+    told = {one.place.rpartition(".wrapper_")[2].partition(",")[0] for one in facts.remaining}
     assert told == {"compile_flags.json", "linker_flags.json"}
     assert {text.rpartition(".wrapper_")[2].partition(":")[0] for text in facts.stays} == told
     out, _, _ = redacted("sources", maps=MAPS)
@@ -83,7 +83,7 @@ def test_flags_for_the_compiler_stay_unless_they_are_mapped() -> None:
 def test_flags_stay_json_whatever_a_map_says() -> None:
     place = r'C:\py "x"'
     out, _, facts = redacted("sources", maps=("/opt/py=" + place, "/opt/cache/="))
-    assert facts.left == ()
+    assert facts.is_clean
     with archive.open(out) as opened:
         (name,) = [record for record in opened.records if record.endswith("_compile_flags.json")]
         flags = json.loads(bytes(opened.records[name].view()))
@@ -97,7 +97,7 @@ def test_paths_of_flags_are_those_that_json_means(tmp_path: Path) -> None:
     source = changed_package("sources", {name: json.dumps(flags).encode()}, tmp_path)
     out = io.BytesIO()
     facts = archive.redact(source, out, io.BytesIO(), maps=("/srv/zoë=home", *MAPS))
-    assert facts.left == ()
+    assert facts.is_clean
     assert holds(out.getvalue(), "home/include")
     with pytest.raises(archive.ArchiveError, match=r"would be left: (path|folder) /srv/zoë"):
         archive.redact(source, io.BytesIO(), io.BytesIO(), paths="none", maps=MAPS)
@@ -200,7 +200,7 @@ def test_objects_that_cannot_be_rewritten_are_told(data: bytes, why: str, tmp_pa
     out, companion = io.BytesIO(), io.BytesIO()
     facts = archive.redact(path, out, companion, paths="basename", maps=MAPS, partial=True)
     assert [one for one in facts.stays if one.startswith(name) and why in one]
-    assert [one for one in facts.left if one.startswith("path /home/ann/net/x.cpp in " + name)]
+    assert [one for one in facts.remaining if str(one).startswith("path /home/ann/net/x.cpp in " + name)]
 
 
 @pytest.mark.parametrize("ending", sampled(["cubin", "fatbin", "o", "unknown"], most=2))
@@ -213,7 +213,7 @@ def test_machine_code_beside_an_object_stays_and_its_paths_are_told(ending: str,
     out = io.BytesIO()
     facts = archive.redact(path, out, io.BytesIO(), paths="basename", maps=MAPS, partial=True)
     assert f"{name}: paths in machine code" in facts.stays
-    assert [one for one in facts.left if one.startswith(f"path /home/ann/net/x.cu in {name}")]
+    assert [one for one in facts.remaining if str(one).startswith(f"path /home/ann/net/x.cu in {name}")]
     with archive.open(path) as before, archive.open(out.getvalue()) as after:
         assert before.records[name].view() == after.records[name].view()
 
@@ -226,5 +226,5 @@ def test_a_path_that_is_a_value_stays_and_is_told(tmp_path: Path) -> None:
     for lines, left in ((b'auto path = "%b";\n' % path, 1), (harmless, 0)):
         source = changed_package("plain", {name: lines + code}, tmp_path)
         facts = archive.redact(source, io.BytesIO(), io.BytesIO(), preset="publish", partial=True)
-        assert len([one for one in facts.left if one.startswith("path ")]) == left
-        assert all(".wrapper.so" in one for one in facts.left)
+        assert len([one for one in facts.remaining if one.what == "path"]) == left
+        assert all(".wrapper.so" in one.place for one in facts.remaining)

@@ -13,7 +13,7 @@ import archive
 from archive import LeakKind
 from archive.privacy.redact.promises import SOUGHT
 from archive.privacy.redact.ranges import _blanked
-from archive.privacy.redact.removed import Removed, Telling
+from archive.privacy.redact.removed import Removed, RevealingTexts
 from tests.support.canaries import rewritten, with_records
 from tests.support.corpus import FIXTURES, ORACLES
 from tests.support.encodings import ENCODINGS
@@ -51,18 +51,23 @@ def redacted(data: bytes, **options: Any) -> tuple[bytes, Redaction]:  # noqa: A
     return out.getvalue(), facts
 
 
+def named_in(facts: Redaction) -> list[str]:
+    """All that keeps a result from being clean."""
+    return [*map(str, facts.remaining), *facts.problems]
+
+
 def check(data: bytes, options: dict[str, Any], canaries: Iterable[str] = ()) -> Redaction:
     """What is left of a file that holds canaries, which are found; all of it is named."""
     out, facts = redacted(data, **options)
     before, after = archive.leaks(data, deep=True), archive.leaks(out, deep=True)
     assert set(canaries) <= {one.text for one in before.findings}
     still = {(one.kind, one.text) for one in after.counted()}
-    named = "\n".join([*facts.left, *facts.kept, *facts.unsought])
+    named = "\n".join([*named_in(facts), *map(str, (*facts.kept_by_choice, *facts.not_searched_for))])
     for one in before.counted():
         if (one.kind, one.text) in still or (one.kind in SOUGHT and holds(out, one.text)):
             assert one.text in named
-    assert facts.is_clean == (not facts.left)
-    assert not [one for one in facts.kept if one.startswith(tuple(SOUGHT))], "presets promise that these go"
+    assert facts.is_clean == (not named_in(facts))
+    assert not [one for one in facts.kept_by_choice if one.what in SOUGHT], "presets promise that these go"
     return facts
 
 
@@ -82,7 +87,7 @@ def test_what_is_left_is_named(turn: int) -> None:
     goes = record == "extra/x" and preset != 1
     assert facts.is_clean == goes
     if not goes:
-        assert [one for one in canaries if one not in "\n".join(facts.left)] == []
+        assert [one for one in canaries if one not in "\n".join(named_in(facts))] == []
 
 
 @pytest.mark.parametrize("preset", range(2))
@@ -99,7 +104,7 @@ def test_what_stands_beside_debug_information_is_named(preset: int) -> None:
         (with_records(SMALL, {f"other/{name}": b"x" for name in names}), names),
         (with_records(SHOP, {f"data/weights/{preset}.txt": lines}), CANARIES),
     ):
-        left = "\n".join(check(data, PRESETS[preset]).left)
+        left = "\n".join(named_in(check(data, PRESETS[preset])))
         assert [one for one in told if one not in left] == []
 
 
@@ -123,7 +128,7 @@ def around(how: str, text: bytes) -> bytes:
 def test_what_stands_beside_records_goes(how: str, canary: str, preset: int) -> None:
     data = around(how, canary.encode())
     facts = check(data, PRESETS[preset], [canary])
-    assert not [one for one in facts.left if canary in one]
+    assert not [one for one in named_in(facts) if canary in one]
 
 
 def test_names_of_people_are_found_in_names_of_classes_and_told() -> None:
@@ -133,7 +138,7 @@ def test_names_of_people_are_found_in_names_of_classes_and_told() -> None:
         )
 
     facts = check(rewritten(MODEL.read_bytes(), annabs), {"preset": "publish"})
-    assert [one for one in facts.left if one.startswith("user name annab in ")]
+    assert [one for one in facts.remaining if (one.what, one.text) == ("user name", "annab")]
     assert any("Annab" in one for one in facts.carriers)
     assert facts.sought["user name"] == 1
 
@@ -149,8 +154,8 @@ def test_names_of_people_are_found_in_names_of_classes_and_told() -> None:
 )
 def test_a_vendor_gets_no_line_that_tells_of_people(line: bytes, *, stays: bool) -> None:
     users = {b"zqannxz", "zqzoëxz".encode()}
-    telling = Telling({LeakKind.HOME: {b"/home/zqannxz/a.pt"}, LeakKind.USER: users})
-    (made,) = _blanked([line], {0}, Removed(telling=telling), keeps=True)
+    revealing = RevealingTexts({LeakKind.HOME: {b"/home/zqannxz/a.pt"}, LeakKind.USER: users})
+    (made,) = _blanked([line], {0}, Removed(revealing=revealing), keeps=True)
     assert made == (line if stays else b" " * len(line))
 
 
@@ -158,4 +163,4 @@ def test_single_choices_name_what_they_keep() -> None:
     data = with_records(MODEL, {"extra/x": b"mail zqcarlxz@mail.zqcorpxz.com"})
     _, facts = redacted(data, paths="basename")
     assert facts.is_clean
-    assert [one for one in facts.kept if "zqcarlxz@mail.zqcorpxz.com" in one]
+    assert [one for one in facts.kept_by_choice if "zqcarlxz@mail.zqcorpxz.com" in one.text]

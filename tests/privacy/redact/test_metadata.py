@@ -18,6 +18,7 @@ from safetensors.numpy import save as safetensors_of
 import archive
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.formats.tensor_files.safetensors import header_of
+from archive.privacy.redact.result import RedactionText
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES, KINDS
 from tests.support.sampling import examples
@@ -95,7 +96,7 @@ def test_texts_are_replaced_in_keys_and_values_the_longest_first(file: Path) -> 
     result = archive.redact_metadata(file, out, replace=["annab=?", "annabel=A", "x="])
     assert metadata_of(out) == {"by A": "A and anna", "b": ""}
     assert result.sought["text"] == 2
-    assert result.unsought == ("text x",)
+    assert result.not_searched_for == (RedactionText("text", "x"),)
 
 
 def test_what_is_in_tensors_or_their_names_is_left_and_nothing_is_written(file: Path) -> None:
@@ -255,4 +256,4 @@ def test_users_who_are_words_or_short_are_named_as_not_looked_for(file: Path, us
     out = file.with_name("out.safetensors")
     result = archive.redact_metadata(file, out, preset="publish")
     assert metadata_of(out) == {"trained": "by train.py"}
-    assert f"user name {user}" in result.unsought
+    assert RedactionText("user name", user) in result.not_searched_for

@@ -65,7 +65,7 @@ def former(data: bytes, before: bytes, companion: bytes) -> bytes:
 )
 def test_names_alone_change_and_a_join_gives_them_back(path: Path) -> None:
     out, companion, facts = redacted(path)
-    assert facts.left == ()
+    assert facts.is_clean
     assert facts.sought["name"] > 0
     with archive.open(path) as before, archive.open(out) as after:
         texts = b"\n".join(bytes(one.view()) for one in before.container.records.values())
@@ -161,7 +161,7 @@ def test_an_attribute_may_have_a_name_that_python_keeps_for_itself() -> None:
 def test_programs_keep_attributes_and_lose_classes() -> None:
     path = FIXTURES / "exported" / "shop_strict.pt2"
     out, companion, facts = redacted(path)
-    assert (facts.left, facts.sought["name"]) == ((), 3)
+    assert (facts.is_clean, facts.sought["name"]) == (True, 3)
     assert "4 names of attributes, which programs are called by" in facts.stays
     with archive.open(path) as before, archive.open(out) as after, archive.open(companion) as private:
         sites = [next(iter(one.programs.values())).sites.values() for one in (before, after, private)]
@@ -190,7 +190,7 @@ def test_a_name_in_an_extra_file_is_found(tmp_path: Path) -> None:
     with pytest.raises(ImpossibleError, match=r"name Affine in extra/notes\.txt"):
         redacted(path)
     path.write_bytes(with_records(NESTED, {"extra/notes.txt": b"Affinely"}))
-    assert redacted(path)[2].left == ()
+    assert redacted(path)[2].is_clean
 
 
 def test_a_short_name_is_not_looked_for_in_tensors(tmp_path: Path) -> None:

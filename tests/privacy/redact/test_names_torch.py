@@ -44,7 +44,7 @@ def redacted(path: Path, **choice: Any) -> tuple[bytes, bytes]:  # noqa: ANN401
     out, companion = io.BytesIO(), io.BytesIO()
     hashes = {"names": "hash", "paths": "none"}
     facts = archive.redact(path, out, companion, **(choice or hashes), partial=True)
-    assert (facts.left, facts.refused) == ((), ())
+    assert (facts.is_clean, facts.refused) == (True, ())
     return out.getvalue(), companion.getvalue()
 
 

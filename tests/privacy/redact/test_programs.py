@@ -73,7 +73,7 @@ def test_paths_in_all_metadata_go() -> None:
         tree["graph_module"]["metadata"] = {"custom": json.dumps({"home": "/home/ann lee/net/b.txt"})}
 
     out, _, facts = redacted(edited(NOTED, edit), paths="basename")
-    assert (facts.left, facts.sought["path"]) == ((), 4)
+    assert (facts.is_clean, facts.sought["path"]) == (True, 4)
     assert [text for text in ("home/ann", "lee", "Users") if holds(out, text)] == []
     assert json.loads(metadata(out, "custom")[0]) == {
         "see": "notes.txt, notes.txt",
@@ -119,7 +119,7 @@ def test_a_program_that_another_writer_laid_out_is_redacted_too(layout: dict[str
 
     source = edited(SHOP, edit, **layout)
     out, companion, facts = redacted(source, paths="none", text="none")
-    assert facts.left == ()
+    assert facts.is_clean
     assert facts.redacted_id != facts.archive_id
     assert not holds(out, "site-packages")
     with archive.open(out) as opened:
@@ -133,7 +133,7 @@ def test_a_program_that_another_writer_laid_out_is_redacted_too(layout: dict[str
 def test_instructions_of_an_etrecord_lead_to_the_same_lines(name: str) -> None:
     path = record(name)
     out, companion, facts = redacted(path, preset="publish", partial=True)
-    assert (facts.left, facts.unread, facts.exact) == ((), (), True)
+    assert (facts.is_clean, facts.unread, facts.exact) == (True, (), True)
     assert [text for text in ("/opt/py", "self.", "return ") if holds(out, text)] == []
     with archive.open(path) as before, archive.open(out) as after:
         assert before.root == after.root == ""

@@ -22,7 +22,7 @@ from archive import LeakKind
 from archive.container.container import Container
 from archive.container.write import new_member
 from archive.privacy.redact.proof import Proof, prove
-from archive.privacy.redact.removed import Removed, Telling
+from archive.privacy.redact.removed import Removed, RevealingTexts
 from archive.privacy.redact.search import WINDOW
 from tests.support.canaries import rewritten
 from tests.support.corpus import RELEASES
@@ -86,7 +86,7 @@ ZOE = "zoëkramer"
 def test_a_name_is_found_however_unicode_spells_it(original: str, written: str) -> None:
     user, path = original.encode(), f"/home/{original}/net.py".encode()
     for text in (written, f"/home/{written}/net.py"):
-        found = proof_of(text.encode(), Removed({path}, telling=Telling({LeakKind.USER: {user}})))
+        found = proof_of(text.encode(), Removed({path}, revealing=RevealingTexts({LeakKind.USER: {user}})))
         assert ("user name", user) in found.left
         assert (("path", path) in found.left) == ("/" in text)
 
@@ -102,7 +102,7 @@ def test_zips_in_records_are_searched_and_broken_ones_named() -> None:
 
 def test_nothing_is_found_where_nothing_is() -> None:
     found = proof_of(b"/srv/someone/net.py" * 100)
-    assert (found.left, found.unread, found.unsought) == ({}, [], [])
+    assert (found.left, found.unread, found.not_sought) == ({}, [], [])
     assert (found.sought["path"], found.sought["folder"], found.sought["line"]) == (1, 1, 0)
 
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_unpacked_is_named(data: bytes, why: str) -> None:
 def test_lines_of_generated_code_are_the_models() -> None:
     removed = Removed(lines={b"return x + 1", b"x = 1"})
     found = proof_of(b"  return x + 1\n", removed, name="code/m.py")
-    assert (found.left, found.in_code, found.unsought) == ({}, {b"return x + 1"}, [("line", b"x = 1")])
+    assert (found.left, found.in_code, found.not_sought) == ({}, {b"return x + 1"}, [("line", b"x = 1")])
     in_constant = proof_of(b"\x80\x02X\x0d\0\0\0return x + 1\n.", removed, name="bytecode.pkl")
     assert (in_constant.left, in_constant.in_code) == ({}, {b"return x + 1"})
     assert proof_of(b"  return x + 1\n", removed).left == {("line", b"return x + 1"): "extra/x"}
@@ -159,8 +159,8 @@ def test_what_stays_is_not_looked_for_but_a_path_in_a_line_that_stays_is() -> No
     kept = Removed({b"/srv/ann/a.py"}, {b"return x"}, set(), {b"return x + y", b'open("/srv/ann/a.py")'})
     found = proof_of(b'return x + y\nopen("/srv/ann/a.py")', kept)
     assert {text for _, text in found.left} == {b"/srv/ann/a.py", b"/srv/ann"}
-    assert found.unsought == [("line", b"return x")]
-    assert found.unsought == [("line", b"return x")]
+    assert found.not_sought == [("line", b"return x")]
+    assert found.not_sought == [("line", b"return x")]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,11 @@ def test_what_leaks_finds_in_tensors_is_left() -> None:
     data = rewritten((RELEASES / "torch-2.13.0" / "nested.ptl").read_bytes(), change)
     for preset in ("publish", "vendor"):
         facts = archive.redact(data, io.BytesIO(), io.BytesIO(), preset=preset, partial=True)
-        assert [one for one in facts.left if one.startswith("path /home/zqannxz/net/") and "data/0" in one]
+        assert [
+            one
+            for one in facts.remaining
+            if one.text.startswith("/home/zqannxz/net/") and "data/0" in one.place
+        ]
 
 
 def test_many_texts_take_time_in_proportion() -> None:

@@ -68,7 +68,7 @@ def sources(opened: archive.Archive) -> set[str]:
 @pytest.mark.parametrize(("path", "choice"), crossed(SOME, CHOICES))
 def test_lines_and_model_stay_and_a_join_gives_the_original(path: Path, choice: tuple[str, str]) -> None:
     out, companion, facts = redacted(path, paths=choice[0], text=choice[1])
-    assert (facts.left, facts.unread) == ((), ())
+    assert (facts.is_clean, facts.unread) == (True, ())
     with archive.open(path) as before, archive.open(out) as after:
         assert after.archive_id == before.archive_id
         assert lines(after) == lines(before)
@@ -123,7 +123,7 @@ def test_what_is_left_is_refused_with_its_place_and_listed_where_that_is_asked_f
     assert b"left: line def forward(self, x: torch.Tensor) -> torch.Tensor: in net.py\n" in done.stderr
     assert done.stderr.endswith(b"not clean, so nothing is written; --partial writes it anyway\n")
     assert list(tmp_path.iterdir()) == []
-    assert b'"left": [' in run(*words, "--json").stdout
+    assert b'"remaining": [' in run(*words, "--json").stdout
     done = run(*words, "--partial")
     assert done.returncode == 1
     assert out.exists()
@@ -167,7 +167,7 @@ def test_a_model_without_debug_info_is_written_and_searched_all_the_same(tmp_pat
     archive.split(MODEL, split, tmp_path / "c", handles="drop")
     _, _, facts = redacted(split, paths="none", text="none")
     assert facts.sought == dict.fromkeys(("path", "folder", "line", "name", "root", "file"), 0)
-    assert (facts.rewritten, facts.gone, facts.left) == ((), (), ())
+    assert (facts.rewritten, facts.gone, facts.is_clean) == ((), (), True)
 
 
 def test_what_a_map_puts_in_the_place_of_paths_may_be_published() -> None:

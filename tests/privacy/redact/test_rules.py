@@ -181,7 +181,7 @@ def test_a_stack_trace_keeps_code_without_its_comment() -> None:
     assert b"ann's" in _program(changed)
     out = io.BytesIO()
     facts = archive.redact(changed, out, io.BytesIO(), text="lines")
-    assert (facts.left, facts.sought["line"]) == ((), 1)
+    assert (facts.is_clean, facts.sought["line"]) == (True, 1)
     assert b"return self.rows(ids)" in _program(out.getvalue())
     assert b"ann's" not in _program(out.getvalue())
 

@@ -142,7 +142,7 @@ export class Editor {
     if (scroll === "box" && here) this.centre(here[0], {gently});
   }
 
-  /** Puts the caret somewhere, with the `length` units behind it selected. */
+  /** Puts the caret somewhere, with the `length` units after it selected. */
   setCaret(position, length = 0) {
     const {length: end} = this.view.state.doc;
     this.quiet = true;

@@ -46,7 +46,7 @@ export function failuresHead({causes, models, unexplained, caveat, notes, source
   ].filter(Boolean);
 }
 
-/** The sections. Returns what tells the pair of source and generated code in view: none, for a page has no code. */
+/** The sections. Returns what informs the pair of source and generated code in view: none, for a page has no code. */
 export function failuresSections({failures, models}, sections) {
   const {causes} = failures,
     add = (id, title, build) => sections.add(id, title, build, {tall: false});

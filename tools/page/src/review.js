@@ -15,7 +15,7 @@ const STATES = [
   ["all", "All"],
 ];
 const AT_ONCE = 200; // rows that are drawn; "all shown" accepts no others
-const DEEPEST = 8; // parts of a place behind its record
+const DEEPEST = 8; // parts of a place after its record
 const LONG = 600; // characters of a text that scrolls in a box of its own
 const HEADINGS = [
   ["Accepted", "tick"],

@@ -1,4 +1,4 @@
-// The tree of sizes: rows behind their parents, each with its own figures; sums and children in typed arrays.
+// The tree of sizes: rows after their parents, each with its own figures; sums and children in typed arrays.
 
 export class Tree {
   constructor(columns) {

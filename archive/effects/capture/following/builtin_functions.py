@@ -18,9 +18,9 @@ import torch
 from archive.effects.capture.graph.scalars import NUMBERS, is_scalar, value_of
 from archive.effects.capture.graph.variables import (
     ObjectProxy,
-    class_behind,
     inner_of,
     is_container_proxy,
+    real_class,
 )
 from archive.effects.capture.proxies.containers import iterated
 from archive.effects.capture.proxies.list_functions import extreme, total_of
@@ -69,13 +69,13 @@ class ReplacedBuiltins:
     def length(self, value: Any) -> Any:
         """Replace ``len``, which would make an int from a tensor's size, or from a list's unknown length."""
         if is_container_proxy(value) and not isinstance(
-            static(class_behind(value).__mro__, "__len__"), FunctionType
+            static(real_class(value).__mro__, "__len__"), FunctionType
         ):
             value = inner_of(value)
         if isinstance(value, OpenList | OpenPart) or type(value) is TrackedSet:
             return value.length()
         if issubclass(type(value), ObjectProxy):
-            method = static(class_behind(value).__mro__, "__len__")
+            method = static(real_class(value).__mro__, "__len__")
             if isinstance(method, FunctionType):
                 made = self._call.functions.copy(method)(value)
                 if made < 0:

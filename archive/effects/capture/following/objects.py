@@ -26,8 +26,8 @@ from archive.effects.capture.graph.variables import (
     DELETED,
     SLOTS,
     VariableKind,
-    class_behind,
     is_container_proxy,
+    real_class,
 )
 from archive.effects.capture.proxies.containers import unbound
 from archive.effects.capture.proxies.hooks import call_module
@@ -236,7 +236,7 @@ class ObjectProxies:
         """The class that ``type`` returns for a proxy; itself a proxy if the class is the model's."""
         variable = self._call.side_effects[proxy]
         item = self._call.real.get(variable)
-        cls = class_behind(proxy) if item is None else type(item)
+        cls = real_class(proxy) if item is None else type(item)
         return self._call.wrap(cls, class_source(cls))
 
     def real_of(self, cls: Any) -> Any:
@@ -249,7 +249,7 @@ class ObjectProxies:
 
     def load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:
         """An attribute of a proxy, as the class's own ``__getattribute__`` returns it if there is one."""
-        cls = class_behind(proxy)
+        cls = real_class(proxy)
         getter, other = (static(cls.__mro__[:-1], method) for method in ("__getattribute__", "__getattr__"))
         if not isinstance(getter, FunctionType):
             return self._load(proxy, name, custom=custom)
@@ -272,7 +272,7 @@ class ObjectProxies:
         pending = call.side_effects.pending(variable, name)
         if pending is not ABSENT and pending is not DELETED:
             return pending
-        cls: Any = class_behind(proxy)
+        cls: Any = real_class(proxy)
         if name == "__class__":
             return call.wrap(cls, class_source(cls))
         if name == "__deepcopy__" and not is_container_proxy(proxy) and not hasattr(cls, name):
@@ -353,7 +353,7 @@ class ObjectProxies:
         """The attribute that ``super(cls, proxy)`` finds."""
         call = self._call
         owner = call.real.get(call.side_effects[proxy])
-        own = owner if isinstance(owner, type) else class_behind(proxy)
+        own = owner if isinstance(owner, type) else real_class(proxy)
         raw = static(own.__mro__[own.__mro__.index(cls) + 1 :], name)
         if raw is ABSENT:
             raise AttributeError(f"'super' object has no attribute {name!r}")
@@ -400,7 +400,7 @@ class ObjectProxies:
             custom: whether the class's own ``__setattr__`` asks for it.
         """
         call = self._call
-        cls = class_behind(proxy)
+        cls = real_class(proxy)
         if not custom and cls.__setattr__ not in STANDARD_SETTERS:
             self._own_method(cls, proxy, "__setattr__")(name, value)
             return
@@ -427,7 +427,7 @@ class ObjectProxies:
     def remove(self, proxy: Any, name: str, *, custom: bool = False) -> None:
         """Delete an attribute of a proxy; ``custom``: bypassing the class's own ``__delattr__``."""
         call = self._call
-        cls = class_behind(proxy)
+        cls = real_class(proxy)
         if not custom and cls.__delattr__ not in STANDARD_DELETERS:
             self._own_method(cls, proxy, "__delattr__")(name)
             return
@@ -480,7 +480,7 @@ class ObjectProxies:
 
     def _copy(self, proxy: Any, of: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
         """A copy of an object, made as ``copyreg`` makes it."""
-        call, cls = self._call, class_behind(proxy)
+        call, cls = self._call, real_class(proxy)
         ways = (static(cls.__mro__[:-1], name) for name in COPYING)
         is_own = not has_plain_new(cls) or any(isinstance(way, FunctionType) for way in ways)
         if issubclass(cls, torch.nn.Module) or is_own or is_container_proxy(proxy):

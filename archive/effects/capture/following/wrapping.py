@@ -93,7 +93,7 @@ class CachedFunction:
         call, function = self._call, self._cached.__wrapped__
         given = [call.constant_key(argument) for argument in args]
         named = {name: call.constant_key(argument) for name, argument in kwargs.items()}
-        if not all(_is_told_apart(argument) for argument in (*given, *named.values())):
+        if not all(_is_distinct(argument) for argument in (*given, *named.values())):
             call.refuse("a cached function of more than ints, texts and fractions")
         if not is_pure(function):
             call.refuse(f"a cached function, {function.__qualname__}, that may not be pure")
@@ -106,10 +106,10 @@ class CachedFunction:
         return self._call.refuse(f"{name} of a cached function, which cannot be followed")
 
 
-def _is_told_apart(key: object) -> bool:
+def _is_distinct(key: object) -> bool:
     """Whether no other key equals this one: a cache takes 2.0 and True for 2 and 1."""
     if type(key) is tuple:
-        return all(map(_is_told_apart, key))
+        return all(map(_is_distinct, key))
     if type(key) is float:
         return not key.is_integer()
     return type(key) in (int, str, bytes, type(None))

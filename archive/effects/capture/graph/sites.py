@@ -187,7 +187,7 @@ def model_frames(outermost: CodeType) -> list[FrameType]:
 
 
 def here(frames: list[FrameType], owner_of: Callable[[FrameType], Owner | None]) -> ModelStatement | None:
-    """The statement that runs in the innermost of some frames; None if there is no frame.
+    """The statement that runs in the innermost of some frames; None without frames.
 
     Args:
         owner_of: the module whose method a frame runs; None for functions.

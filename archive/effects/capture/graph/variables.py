@@ -216,7 +216,7 @@ def is_container_proxy(value: object) -> bool:
     return issubclass(type(value), ContainerProxy)
 
 
-def class_behind(proxy: object) -> type:
+def real_class(proxy: object) -> type:
     """The class of the object that a proxy stands for."""
     order = type(proxy).__mro__
     return order[order.index(ObjectProxy) + 1]

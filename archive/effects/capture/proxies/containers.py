@@ -21,9 +21,9 @@ from archive.effects.capture.graph.variables import (
     SLOTS,
     ContainerProxy,
     VariableKind,
-    class_behind,
     inner_of,
     is_container_proxy,
+    real_class,
     set_inner,
 )
 from archive.effects.capture.proxies.open_list import OpenDeque, OpenList
@@ -161,16 +161,16 @@ def first_apply(proxy: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, 
 def iterated(value: Any) -> Any:
     """The inner container of a proxy; the proxy itself if its class has an ``__iter__`` of its own."""
     is_proxy = is_container_proxy(value)
-    if not is_proxy or isinstance(static(class_behind(value).__mro__, "__iter__"), FunctionType):
+    if not is_proxy or isinstance(static(real_class(value).__mro__, "__iter__"), FunctionType):
         return value
     return inner_of(value)
 
 
 def _is_read_directly(value: Any) -> bool:
     """Whether Python reads the items of a dict bypassing its class's methods: it has no own ``__iter__``."""
-    if not is_container_proxy(value) or not issubclass(base_of(class_behind(value)), dict):
+    if not is_container_proxy(value) or not issubclass(base_of(real_class(value)), dict):
         return False
-    return not isinstance(static(class_behind(value).__mro__, "__iter__"), FunctionType)
+    return not isinstance(static(real_class(value).__mro__, "__iter__"), FunctionType)
 
 
 CHANGING_ITSELF = ("__iadd__", "__imul__", "__ior__")
@@ -239,9 +239,9 @@ class Containers:
 
     def start(self, proxy: Any) -> None:
         """Give the proxy of a new object an empty inner container."""
-        base = base_of(class_behind(proxy))
+        base = base_of(real_class(proxy))
         if base in (defaultdict, set, frozenset):
-            self._call.refuse(f"a new {class_behind(proxy).__qualname__}, which derives from {base.__name__}")
+            self._call.refuse(f"a new {real_class(proxy).__qualname__}, which derives from {base.__name__}")
         set_inner(proxy, base())
 
     # --- Python's methods --------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class Containers:
         """
         if not is_container_proxy(proxy) or not isinstance(raw, SLOTS):
             return ABSENT
-        own, inner = base_of(class_behind(proxy)), inner_of(proxy)
+        own, inner = base_of(real_class(proxy)), inner_of(proxy)
         if isinstance(raw, GetSetDescriptorType) and name == "maxlen":
             return inner.bound() if type(inner) is OpenDeque else inner.maxlen
         known = next((alias for alias in (raw.__name__, name) if getattr(own, alias, None) is raw), None)
@@ -267,7 +267,7 @@ class Containers:
 
     def apply(self, proxy: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a method of Python's container."""
-        inner, cls = inner_of(proxy), class_behind(proxy)
+        inner, cls = inner_of(proxy), real_class(proxy)
         base = base_of(cls)
         if name in ("__reduce_ex__", "__reduce__", "__copy__", "__deepcopy__") or (
             name in COPIES and base not in (list, dict)
@@ -292,7 +292,7 @@ class Containers:
 
     def _item(self, proxy: Any, key: Any) -> Any:
         """An item of a dict; ``__missing__`` may provide a missing one."""
-        inner, cls = inner_of(proxy), class_behind(proxy)
+        inner, cls = inner_of(proxy), real_class(proxy)
         if type(inner) is TrackedDict:
             key = self._call.constant_key(key)
         if key in inner:
@@ -311,7 +311,7 @@ class Containers:
 
     def _started(self, proxy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Do what ``__init__`` of Python's container does."""
-        base = base_of(class_behind(proxy))
+        base = base_of(real_class(proxy))
         if issubclass(base, OrderedDict):
             self._update(proxy, args, kwargs)
         elif issubclass(base, dict):
@@ -336,7 +336,7 @@ class Containers:
 
     @staticmethod
     def _equal(proxy: Any, other: Any) -> Any:
-        base, theirs = base_of(class_behind(proxy)), type(other)
+        base, theirs = base_of(real_class(proxy)), type(other)
         family = dict if issubclass(base, dict) else base
         if not issubclass(theirs, family):
             return False
@@ -350,7 +350,7 @@ class Containers:
 
     def _copied(self, proxy: Any, name: str, args: tuple[Any, ...]) -> Any:
         """The result of a method that makes an object of the same class."""
-        cls = class_behind(proxy)
+        cls = real_class(proxy)
         if cls not in CONTAINERS:
             self._call.refuse(f"a copy of a {cls.__qualname__}")
         made = self._new_container(proxy)
@@ -364,7 +364,7 @@ class Containers:
 
     def _new_container(self, proxy: Any) -> Any:
         """A container of Python's own with the same items."""
-        inner, cls = inner_of(proxy), class_behind(proxy)
+        inner, cls = inner_of(proxy), real_class(proxy)
         if issubclass(cls, deque):
             return deque(inner, inner.bound() if type(inner) is OpenDeque else inner.maxlen)
         if cls is defaultdict:
@@ -376,7 +376,7 @@ class Containers:
 
         In Python only an instruction that loads the attribute asks for ``keys``; in any other, C code asks.
         """
-        cls = class_behind(proxy)
+        cls = real_class(proxy)
         if name != "keys" or static(cls.__mro__, "__iter__") not in (dict.__iter__, OrderedDict.__iter__):
             return
         if isinstance(static(cls.__mro__, "__getitem__"), FunctionType) and not is_loading():

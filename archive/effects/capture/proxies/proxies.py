@@ -19,8 +19,8 @@ from archive.effects.capture.graph.variables import (
     DELETED,
     ContainerProxy,
     ObjectProxy,
-    class_behind,
     inner_of,
+    real_class,
 )
 from archive.effects.capture.proxies.hooks import (
     call_module,
@@ -87,7 +87,7 @@ class AttributeView(MutableMapping[str, Any]):
         return len(self._names())
 
     def _check(self, name: str, value: object = None) -> None:
-        cls = class_behind(self._proxy)
+        cls = real_class(self._proxy)
         real = self._call.real.get(self._variable)
         if self._kind != "__dict__":
             self._call.refuse(f"what a module registers is changed past its methods: {self._kind}")

@@ -65,7 +65,7 @@ def makes_sets(code: CodeType) -> bool:
 
 
 def checking(code: CodeType) -> CodeType:
-    """The code of a function or method that checks what it iterates; the same code if there is no source."""
+    """The code of a function or method that checks what it iterates; the same without its source."""
     as_is, made = _compiled(code.co_filename, "".join(linecache.getlines(code.co_filename)))
     key = code.co_qualname, code.co_firstlineno
     return made[key] if as_is.get(key) == code and key in made else code

@@ -121,7 +121,7 @@ def with_hashes(opened: Archive, removed: Removed) -> Renamed:
         else:
             renamed = _Renaming(opened, words).renamed()
     removed.names |= {word.encode("utf-8", "surrogateescape") for word in words.sought}
-    removed.stays += words.told()
+    removed.stays += words.remarks()
     return renamed
 
 

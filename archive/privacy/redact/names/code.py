@@ -213,7 +213,7 @@ class _Reader:
     def _class(self, node: ast.ClassDef) -> None:
         if node.decorator_list or node.keywords:
             raise self._unexpected(node)
-        self._behind("class ", node, NameKind.DEFINED)
+        self._name_after("class ", node, NameKind.DEFINED)
         declared = self._code.classes[node.name] = ClassDeclaration()
         for statement in node.body:
             if isinstance(statement, ast.FunctionDef):
@@ -252,7 +252,7 @@ class _Reader:
         others = (arguments.posonlyargs, arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
         if node.decorator_list or any(others):
             raise self._unexpected(node)
-        self._behind("def ", node, kind)
+        self._name_after("def ", node, kind)
         known = {node.args.args[0].arg} if node.args.args else set()
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
@@ -261,7 +261,7 @@ class _Reader:
                 known.add(inner.arg)
             elif isinstance(inner, ast.FunctionDef) and inner is not node:
                 known.add(inner.name)
-                self._behind("def ", inner, NameKind.WORD)
+                self._name_after("def ", inner, NameKind.WORD)
         signature = FunctionSignature([argument.arg for argument in node.args.args])
         for annotation in (*(argument.annotation for argument in node.args.args), node.returns):
             signature.types |= self._expressions(annotation, known)
@@ -307,8 +307,8 @@ class _Reader:
                     else:
                         self._code.spoken.add(node.id)
                 case ast.Attribute():
-                    behind = self._at(node.end_lineno, node.end_col_offset)
-                    self._use(behind - len(node.attr.encode()), node.attr)
+                    end = self._at(node.end_lineno, node.end_col_offset)
+                    self._use(end - len(node.attr.encode()), node.attr)
                 case ast.Call(func=ast.Attribute() as method) if not _path(method, known):
                     self._code.called.add(method.attr)
                 case ast.Constant(value=str() as text):
@@ -328,7 +328,7 @@ class _Reader:
     def _name(self, node: ast.Name) -> None:
         self._use(self._at(node.lineno, node.col_offset), node.id)
 
-    def _behind(self, word: str, node: ast.ClassDef | ast.FunctionDef, kind: NameKind) -> None:
+    def _name_after(self, word: str, node: ast.ClassDef | ast.FunctionDef, kind: NameKind) -> None:
         self._use(self._at(node.lineno, node.col_offset) + len(word), node.name, kind)
 
     def _text(self, node: ast.AST) -> str:

@@ -75,8 +75,8 @@ def note_programs(words: ModelNames, opened: Archive) -> list[str]:
                 stack += [*value, *value.values()]
     attributes = {name for name in attributes if not name.isdigit()}
     words.spoken |= attributes
-    told = f"{counted(len(attributes), 'name')} of attributes, which programs are called by"
-    return [told] if attributes else []
+    remark = f"{counted(len(attributes), 'name')} of attributes, which programs are called by"
+    return [remark] if attributes else []
 
 
 def renamed_metadata(metadata: Mapping[str, str], words: ModelNames) -> dict[str, str]:

@@ -103,8 +103,8 @@ class ModelNames:
 
     def dotted(self, name: str) -> str:
         """A name with dots: of a class, a function, a method, an enum's member or an operator."""
-        before, behind = _parted(name)
-        return before + ".".join(map(self.new, behind.split("."))) if behind else name
+        before, rest = _parted(name)
+        return before + ".".join(map(self.new, rest.split("."))) if rest else name
 
     def text(self, text: str) -> str:
         """A text of types, call stacks or paths, with other names."""
@@ -119,9 +119,9 @@ class ModelNames:
 
     def note_dotted(self, name: str) -> None:
         """Note the parts of a name with dots."""
-        before, behind = _parted(name)
+        before, rest = _parted(name)
         self.spoken.update(before.split("."))
-        self.found.update(behind.split("."))
+        self.found.update(rest.split("."))
 
     def note_text(self, text: str) -> None:
         """Note the names in a text of types, call stacks or paths; words that aren't names are spoken."""
@@ -143,7 +143,7 @@ class ModelNames:
         """The words that must be gone everywhere."""
         return self.changed.keys() - self.spoken
 
-    def told(self) -> list[str]:
+    def remarks(self) -> list[str]:
         """Remarks about names that stay, or that also stand in other places."""
         lines = []
         for why, reason in REASONS.items():
@@ -178,10 +178,10 @@ def _parted(name: str) -> tuple[str, str]:
     """The beginning of a name with dots that is PyTorch's, with its last dot, and what follows."""
     if found := GRAPH_MODULE.match(name):
         return found[0], name[found.end() :]
-    before, mark, behind = name.partition(f"{ROOT}.")
-    if not mark or before[-1:] not in ("", ".") or OWN.match(f"{behind}."):
+    before, mark, rest = name.partition(f"{ROOT}.")
+    if not mark or before[-1:] not in ("", ".") or OWN.match(f"{rest}."):
         return name, ""
-    return before + mark, behind
+    return before + mark, rest
 
 
 def is_own(name: str) -> bool:
