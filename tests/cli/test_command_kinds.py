@@ -146,11 +146,11 @@ def test_what_needs_pytorch_says_what_a_file_is_that_it_does_not_work_on(
 
 def test_the_sentence_names_all_commands_that_work() -> None:
     assert str(Recognised(FileKind.AOTI, "x")) == (
-        "x: all commands but `migrate`, `lite`, `profile` and `convert` work on it"
+        "x: all commands but `migrate`, `lite`, `profile`, `run` and `convert` work on it"
     )
     assert str(Recognised(FileKind.LEGACY_EXPORTED, "x")) == (
         "x: `inspect`, `symbolicate`, `report`, `verify`, `leaks`, `sizes`, `diff`, `digest`, `join` and "
-        "`redact` work on it; `split`, `shrink`, `restore`, `store` and `convert` do once PyTorch 2.8 or "
+        "`redact` work on it; `split`, `shrink`, `restore`, `run`, `store` and `convert` do once PyTorch 2.8 or "
         "later exports the model again"
     )
 

@@ -111,7 +111,7 @@ FACTS = {
     "store ls": "archive_id",
 }
 """Commands that print facts of files, and the second column of their rows."""
-OTHER_FACTS = {"demo", "store check", "store rm", "store gc", "store add"}
+OTHER_FACTS = {"demo", "run", "store check", "store rm", "store gc", "store add"}
 """Commands that print facts of something else: of a run, of what became of a store."""
 
 

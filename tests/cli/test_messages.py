@@ -116,7 +116,9 @@ def test_no_command_prints_an_argument_of_python_whatever_is_wrong(
     of_python, refused = argument(), 0
     for line in [[*name.split(), "--help"], *sampled(wrong_calls(name, commands()[name], tmp_path), most=16)]:
         done = run(*line)
-        said = OF_LIMITS.sub("", (done.stdout + done.stderr).decode(errors="replace"))
+        page = b"<!doctype html>"  # its script is not a message
+        printed = b"" if done.stdout.startswith(page) else done.stdout
+        said = OF_LIMITS.sub("", (printed + done.stderr).decode(errors="replace"))
         assert not of_python.search(said), (line, said)
         assert not re.search(r"\b\w+=(?:True|False|None)\b", said.replace("weights_only=False", "")), line
         refused += done.returncode == 2

@@ -53,7 +53,7 @@ WRITTEN_TOO = {"leaks --review", "redact --review", "report --review"}
 """What is made where it is not there."""
 STREAMS = {"symbolicate --log"}
 """What is read as it comes, and may have no end."""
-WRITING = {"--output", "--manifest", "--html", "--access-log"}
+WRITING = {"--output", "--manifest", "--html", "--access-log", "--save"}
 HANDED_TO_WRITE = {"split --companion", "redact --companion"}
 
 

@@ -42,6 +42,7 @@ def test_help_names_all_commands_in_the_order_of_a_users_day() -> None:
         *("split", "join", "shrink", "restore", "redact", "migrate"),
         "lite",
         "profile",
+        "run",
         "store",
         "convert",
         "serve",

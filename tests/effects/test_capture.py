@@ -305,7 +305,7 @@ def test_two_functions_that_no_name_tells_apart() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.two(self.one(x))
 
-    with pytest.raises(CaptureError, match="no name tells them apart"):
+    with pytest.raises(CaptureError, match="no name distinguishes them"):
         capture(Two(), X)
 
 

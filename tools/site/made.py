@@ -26,6 +26,7 @@ NAMES = {
     "In an application": ("app",),
     "Files made of files": ("rewrite", "batches"),
     "Look, check and compare": ("describe", "page", "check", "compare"),
+    "Values by line": ("backend",),
     "Privacy": ("privacy",),
 }
 """Pages of public names: the rooms whose names each has."""

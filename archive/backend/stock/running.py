@@ -331,7 +331,7 @@ def method_of(module: Any, name: str, method: str, *, lite: bool) -> Callable[..
     """A method of a loaded module."""
     if lite:
         return partial(module.run_method, method) if method != "forward" else module
-    if not module._c._has_method(method):
+    if method not in module._c._method_names():
         raise ArchiveError(
             expected=f"a method {method}", found=", ".join(module._c._method_names()), file=name
         )

@@ -25,8 +25,9 @@ from archive.container.write import alignment_of, member_from, new_member, write
 from archive.formats.record_kinds import DATA
 from archive.io.mapped import same_bytes
 from archive.privacy.redact.proof import prove
+from archive.privacy.redact.remaining import RedactionText
 from archive.privacy.redact.removed import Removed
-from archive.privacy.redact.result import CheckpointRedaction, RedactionText, check_clean, proven
+from archive.privacy.redact.result import CheckpointRedaction, check_clean, proven
 from archive.privacy.redact.reviewing import ReviewChoice, unaccepted
 from archive.privacy.redact.rules import Rules, absent_in, replaced, replacements
 from archive.privacy.redact.saved_texts import SavedText, check_same_but, texts_of, with_texts

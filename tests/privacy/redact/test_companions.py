@@ -105,9 +105,12 @@ def test_kernels_are_explained_and_shared_objects_are_left_out() -> None:
 def test_archives_need_a_companion_of_their_own(tmp_path: Path) -> None:
     done = run("redact", MODEL, "-o", tmp_path / "out", "--paths", "none")
     assert done.returncode == 2
-    assert b"isn't a companion: give -c COMPANION: what is taken out goes there" in done.stderr
+    assert (
+        b"isn't a companion. Missing -c COMPANION: the private file that will hold what is removed"
+        in done.stderr
+    )
     done = run("redact", MODEL, "-o", tmp_path / "out", "--no-extra")
-    assert b"give -c COMPANION: what is taken out goes there" in done.stderr
+    assert b"Missing -c COMPANION: the private file that will hold what is removed" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
