@@ -150,8 +150,8 @@ def test_the_sentence_names_all_commands_that_work() -> None:
     )
     assert str(Recognised(FileKind.LEGACY_EXPORTED, "x")) == (
         "x: `inspect`, `symbolicate`, `report`, `verify`, `leaks`, `sizes`, `diff`, `digest`, `join` and "
-        "`redact` work on it; `split`, `shrink`, `restore`, `run`, `store` and `convert` do once PyTorch 2.8 or "
-        "later exports the model again"
+        "`redact` work on it; `split`, `shrink`, `restore`, `run`, `store` and `convert` do once PyTorch 2.8 "
+        "or later exports the model again"
     )
 
 
