@@ -15,8 +15,8 @@ from archive.debuginfo.sites import SEPARATOR
 from archive.privacy.leaks import LeakKind, leaks_in
 from archive.privacy.leaks.findings import Allowed
 from archive.privacy.leaks.vocabulary import NAMES, PATHS, is_word_of_code
+from archive.privacy.redact.named_text import RedactionText
 from archive.privacy.redact.removed import Removed, RevealingTexts
-from archive.privacy.redact.result import RedactionText
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ImpossibleError, one_line, several
+from archive.base.errors import ImpossibleError, several
 from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
+from archive.privacy.redact.named_text import RedactionText
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -21,26 +22,6 @@ if TYPE_CHECKING:
 
 NEVER_SOUGHT = {"name", "root", "file"}
 """What only archives have."""
-
-
-@dataclass(frozen=True, slots=True)
-class RedactionText:
-    """A text that a redaction was to remove, or keeps.
-
-    Attributes:
-        what: it is: a word of ``sought``, or a kind of finding of :func:`archive.leaks`.
-        text: itself.
-        place: the first one in the result; "" if it was not searched for.
-    """
-
-    _json_ = ("what", "text", "place?")
-
-    what: str
-    text: str
-    place: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.what} {one_line(self.text)}{f' in {self.place}' if self.place else ''}"
 
 
 @dataclass(frozen=True, slots=True)
