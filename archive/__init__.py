@@ -20,6 +20,7 @@ _PUBLIC = {
     "app.batch": ("batch",),
     "app.explaining": ("Explainer", "ExplainerStats", "explain"),
     "app.install": ("Hooks", "install"),
+    "backend.values.running": ("Run", "run"),
     "base.errors": ("ArchiveError", "LimitError"),
     "base.limits": ("Limits",),
     "batches.outcome": ("Outcome", "OutcomeKind"),

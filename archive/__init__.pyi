@@ -6,6 +6,8 @@ from archive.app.explaining import ExplainerStats as ExplainerStats
 from archive.app.explaining import explain as explain
 from archive.app.install import Hooks as Hooks
 from archive.app.install import install as install
+from archive.backend.values.running import Run as Run
+from archive.backend.values.running import run as run
 from archive.base.errors import ArchiveError as ArchiveError
 from archive.base.errors import LimitError as LimitError
 from archive.base.limits import Limits as Limits

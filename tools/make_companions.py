@@ -1,6 +1,6 @@
 """Freeze companions of the current version as fixtures, for later versions to read.
 
-    python -m tools.make_companions            write fixtures/companions/v3 and list it in MANIFEST.tsv
+    python -m tools.make_companions            write fixtures/companions/v4 and list it in MANIFEST.tsv
     python -m tools.make_companions FOLDER     write the files of all versions elsewhere, to look at
 
 What is frozen is never written again: files that exist stay as they are.
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from archive.companion.layout import OLDEST, VERSION, CompanionLayout
+from archive.companion.layout import OLDEST, ORDERED, VERSION, CompanionLayout
 from archive.rewrite.split import split
 from tools import manifest
 
@@ -31,14 +31,20 @@ ARCHIVES = (
     "compiled/profiled.pt2",  # a shared object, kernels, sources
 )
 """The archives whose companions are frozen in version 2."""
-ORDERED = (
+BY_RULE = (
     "releases/torch-2.4.1/nested.ptl",  # rows by descending places
     "releases/torch-2.13.0/lowered-host.ptl",  # rows as a map that grew has them
 )
 """Those whose call-stack maps have an order that a rule gives: version 3."""
+QUOTING = (
+    "releases/torch-2.13.0/frozen.ptl",
+    "oracles/plain_stack.ptl",  # rows of the call-stack map in an order, too
+)
+"""Those whose texts are mostly source text of ``torch.nn``: version 4."""
 CASES = {
     OLDEST: [(name, layout) for name in ARCHIVES for layout in CompanionLayout],
-    VERSION: [(name, CompanionLayout.PACKED) for name in ORDERED],
+    ORDERED: [(name, CompanionLayout.PACKED) for name in BY_RULE],
+    VERSION: [(name, CompanionLayout.PACKED) for name in QUOTING],
 }
 """Archives and layouts of what is frozen in each version."""
 

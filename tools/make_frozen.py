@@ -1,6 +1,6 @@
 """Freeze files of our own formats: split with its companion, embedded, kept aside, the manifest of a batch.
 
-    python -m tools.make_frozen            write fixtures/frozen/v3 and list it in MANIFEST.tsv
+    python -m tools.make_frozen            write fixtures/frozen/v4 and list it in MANIFEST.tsv
     python -m tools.make_frozen FOLDER     write the same files elsewhere, to look at
 
 The folder's number is the version of companions, which embedded and kept-aside records are. While the folder

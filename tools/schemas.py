@@ -57,6 +57,7 @@ from archive.render.documents import (
 from archive.render.profile import ProfileComparison, ProfileFacts, SavedProfileFacts
 from archive.render.sizes import ChangesFacts, SizesFacts, WeightsFacts
 from archive.render.symbolicate import LogCauses, NamedSources, Symbolications
+from archive.render.values import RunComparison, RunFacts
 from archive.rewrite.canonicalise import Canonical
 from archive.rewrite.convert import Conversion
 from archive.rewrite.join import Join
@@ -75,7 +76,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def _entry(name: str, doc: str, **more: type) -> type:
     """The class of what is said of a companion, as :data:`archive.store.entries.ENTRY` declares it."""
-    fields = more | {key: _type(declared) for key, declared in ENTRY.required.items()}
+    declared = {**ENTRY.required, **ENTRY.others}  # those that servers of older versions leave out, too
+    fields = more | {key: _type(kind) for key, kind in declared.items()}
     words = "".join(f"    {key}: {words}.\n" for key, words in ENTRY.docs.items())
     return make_dataclass(
         name, sorted(fields.items()), namespace={"__doc__": f"{doc}\n\nAttributes:\n{words}"}
@@ -113,6 +115,7 @@ READ: dict[str, list[type]] = {
         SavedProfileFacts,
         ProfileComparison,
     ],
+    "run": [RunFacts, RunComparison],
     "store ls": [ENTRY_FACTS],
     "store get": [_entry("GivenFacts", GIVEN, output=str, exact=bool)],
     "store check": [Verified],

@@ -81,7 +81,7 @@ def _named_apart(models: Models) -> Models:
     count = Counter(model.file for model in models.all)
     for model in models.all:
         if isinstance(model, KeptModel) and count[model.file] > 1:
-            model.file = model.entry.full_label
+            model.file = model.entry.titles[1]
     return models
 
 

@@ -66,7 +66,8 @@ def task_of(verb: str, given: Mapping[str, Any], **settings: Any) -> Task:  # no
 def _noted(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as a manifest has them: layouts by their names, releases by their numbers.
 
-    Kinds and fingerprints are left out where none are given, as in manifests from before there were some.
+    Kinds, fingerprints and labels are left out where none are given, as in manifests from before there were
+    some.
     """
     noted = {
         name: value.name.lower() if isinstance(value, Enum) else value for name, value in options.items()
@@ -76,8 +77,9 @@ def _noted(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in {"keep", "drop"} & noted.keys():
         if kinds := sorted(set(noted.pop(name))):
             noted[name] = kinds
-    if not noted.get("fingerprints", True):
-        del noted["fingerprints"]
+    for name in {"fingerprints", "label"} & noted.keys():
+        if not noted[name]:
+            del noted[name]
     if "to" in noted:
         from archive.rewrite.migrate.migrate import target_named  # noqa: PLC0415 (only migrations need it)
 

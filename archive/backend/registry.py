@@ -168,7 +168,7 @@ def register_backend(
             such link.
     """
     if link not in [*map(str, Link)]:
-        raise LoweringError(f"no link {link!r}; there are: {', '.join(Link)}")
+        raise LoweringError(f"no link {link!r}; available: {', '.join(Link)}")
     made = Backend(name, preprocess, runtime, Link(link))
     if name in _registered or name in BUILT_IN:
         raise LoweringError(
@@ -227,5 +227,5 @@ def _missing(name: str) -> LoweringError:
     meant = f"; did you mean {near[0]}?" if near else ""
     return LoweringError(
         f"Preprocessing function for backend {name} is not registered.\n"
-        f"no backend {name!r}; there are: {', '.join(names)}{meant}"
+        f"no backend {name!r}; available: {', '.join(names)}{meant}"
     )

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 CHANGED = "the file changed while it was read; nothing is written"
+IN_PYTHON = "In Python: "
+"""Begins the note that names what Python's callers pass; commands leave it out."""
 LONGEST_CAUSE = 200
 """Characters of another library's message that an error repeats."""
 NO_BYTE = 0xDC00
@@ -60,7 +62,7 @@ class ArchiveError(Exception):
         self.expected = expected
         self.found = found
         if in_python:
-            self.add_note(f"In Python: {in_python}")
+            self.add_note(f"{IN_PYTHON}{in_python}")
 
     def within(
         self, *, file: str | None = None, record: str | None = None, place: str | None = None

@@ -40,6 +40,8 @@ if not TYPE_CHECKING:
         def declared(cls: type) -> type:
             # Python checks that a class and its bases are all frozen or all not.
             inherits = any(_is_frozen(base) for base in cls.__mro__[1:])
+            # Without one, its signature becomes its docstring, for which Python's tokenizer is imported.
+            cls.__doc__ = cls.__doc__ or ""
             cls = dataclasses.dataclass(
                 init=False, repr=False, eq=False, frozen=frozen and inherits, slots=slots, kw_only=kw_only
             )(cls)

@@ -252,7 +252,6 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, p
             rows = RangeChecks(table, report)
             _check_offsets(archive, readable, rows)
             _check_spans(rows)
-            _check_empty(rows)
             check_tags(rows)
         report.looked(len(table), "source range", "checked: offsets, places in their texts, tags")
         for number, name in enumerate(table.names):
@@ -343,18 +342,3 @@ def _check_spans(rows: RangeChecks) -> None:
         "range",
         lambda row: f"expected {allowed(row)}, found {start[row]} to {end[row]}",
     )
-
-
-def _check_empty(rows: RangeChecks) -> None:
-    """Note sources without text, each at the first row that has it."""
-    table = rows.table
-    sources = table.sources
-    first = np.zeros(len(table), np.bool_)
-    first[np.unique(table.source, return_index=True)[1]] = True
-
-    def describe(row: int) -> str:
-        filename = sources[int(table.source[row])].filename
-        return f"a source without text, of {f'the file {shown(str(filename))}' if filename else 'no file'}"
-
-    empty = (sources.lengths == 0) & ~sources.is_null
-    rows.add("note", first & empty[table.source], "sources without text", "source", describe)

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
 
-from archive.base.errors import one_line
+from archive.base.digests import digest_of
+from archive.base.errors import counted, escaped, one_line, several
 from archive.cli import printing
 from archive.io.urls import is_url
-from archive.render.ci import MOST, Annotation, SarifResult
+from archive.render.ci import MOST, WINDOWS_DRIVE, Annotation, SarifResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.batches.inputs import InputFile
+    from archive.failures.explainer import CauseGroup
     from archive.render.ci import AnnotationSeverity, SarifLevel
 
 GITHUB, NONE = "github", "none"
+FAILURE, UNKNOWN_FAILURE = "failure", "a failure whose message is not known"
+CAUSE_RULES = {FAILURE: "failures of a model in a log, which have one cause"}
+"""The only kind of results that a log has."""
+STANDARD_INPUT = "standard input"
+"""The name of a log that has none."""
 MOST_LINES = 10
 """Findings of a file that its annotation lists."""
 RUNS_ON_GITHUB = "GITHUB_ACTIONS"
 """The environment variable that is ``true`` in a workflow."""
+MOST_FOLDERS = 64
+"""The last folders of a source file's path that are looked for in the repository."""
 REPOSITORY = "GITHUB_WORKSPACE"
 """The environment variable that names the folder of the repository in a workflow."""
 
@@ -87,10 +96,55 @@ def in_repository(file: str) -> str:
     return place.relative_to(top).as_posix() if place.is_relative_to(top) else file
 
 
+def source_in_repository(file: str) -> str:
+    """The place in the repository of a model's source file, if its path, or the end of it, is a file there.
+
+    A model was built elsewhere: ``/builds/wake/models/plain.py`` is ``models/plain.py`` here. A name alone
+    is too little to say so.
+    """
+    from pathlib import Path, PurePosixPath, PureWindowsPath  # noqa: PLC0415 (only SARIF needs it)
+
+    top = Path(os.environ.get(REPOSITORY) or ".")
+    own = PureWindowsPath(file) if WINDOWS_DRIVE.match(file) else PurePosixPath(file)
+    parts = [part for part in own.parts if part not in {own.anchor, ".."}][-MOST_FOLDERS:]
+    for begin in range(len(parts)):
+        place = PurePosixPath(*parts[begin:])
+        is_enough = len(place.parts) > 1 or file == str(place)
+        with suppress(OSError, ValueError):
+            if is_enough and (top / place).is_file():
+                return str(place)
+    return file
+
+
 def annotations_of(kind: str | None, *, aside: bool) -> Annotations:
     """The annotations that ``--annotations`` asks for, or the environment where it is not given."""
     kind = kind or (GITHUB if os.environ.get(RUNS_ON_GITHUB) == "true" else NONE)
     return Annotations(active=kind == GITHUB, aside=aside)
+
+
+def cause_result(group: CauseGroup, log: str) -> SarifResult:
+    """The cause of failures in a log, at the model's line; where that is not known, at the log's."""
+    cause = group.cause
+    seen = f"lines {group.first:,} to {group.last:,}" if group.count > 1 else f"line {group.first:,}"
+    parts = [f"{counted(group.count, 'failure')} in {log}, {seen}"]
+    if group.first_time is not None:
+        parts.append(f"first at {group.first_time.text}")
+    if group.models:
+        parts.append(f"of {several(group.models)}")
+    what = ": ".join(part for part in (cause.where, cause.message) if part) or UNKNOWN_FAILURE
+    place = source_in_repository(cause.file) if cause.file else in_repository(log)
+    words = (place, cause.where, cause.message)
+    return SarifResult(
+        FAILURE,
+        "error",
+        one_line(f"{what} ({', '.join(parts)})"),
+        place,
+        one_line(cause.where),
+        cause.line if cause.file else group.first,
+        group.count,
+        digest_of(*(escaped(word).encode() + b"\0" for word in words)).hex(),
+        (in_repository(log), group.first) if cause.file and log != STANDARD_INPUT else None,
+    )
 
 
 def sarif_result(file: InputFile, rule: str, level: SarifLevel, message: str, where: str = "") -> SarifResult:

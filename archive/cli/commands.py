@@ -67,6 +67,9 @@ COMMANDS = {
     "profile": CommandEntry(
         "archive.cli.profile", "Times and memory of a run at the model's source; needs PyTorch."
     ),
+    "run": CommandEntry(
+        "archive.cli.run", "Values of each operation at its source line; where two runs part; needs PyTorch."
+    ),
     "store": CommandEntry("archive.cli.store", "Companions of many models in one folder, found by a log."),
     "convert": CommandEntry("archive.cli.verbs", "Companions in another layout, programs in canonical form."),
     "serve": CommandEntry("archive.cli.serve", "A store over HTTP: logs explained, companions given out."),

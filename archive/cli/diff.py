@@ -12,6 +12,7 @@ from archive.base.errors import ArchiveError, one_line
 from archive.base.quick_dataclass import dataclass
 from archive.cli import options, printing
 from archive.cli.files import Row
+from archive.cli.forms import CSV
 from archive.cli.reading import takes_reader
 from archive.cli.status import Cause, ExitStatus, status_of
 from archive.compare.sameness import IGNORABLE, Level
@@ -21,6 +22,7 @@ from archive.io.places import exists, is_folder, joined
 from archive.io.urls import name_of
 from archive.reader.recognition import OPENED_KINDS, listed_kind, recognise
 from archive.reader.recognition.kinds import FOLDER_KINDS
+from archive.render.as_csv import DIFF
 from archive.render.diff import diff_facts, diff_text, summary_line
 from archive.render.documents import Unread
 
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
 )
 @click.option("--stat", is_flag=True, help="Count lines instead of showing them.")
 @options.top_option("Differences of each level to show; 0 for all, with all of their lines.")
-@takes_reader()
+@takes_reader(CSV)
 def command(
     old: str,
     new: str,
@@ -95,7 +97,8 @@ def command(
         return _folders(old, question, reader, rows, stat=stat)
     diff = question.of_pair(old, new)
     if reader.as_json:
-        printing.write_document(diff_facts(diff))
+        facts = diff_facts(diff)
+        printing.write_document({"file": diff.new, **facts} if reader.form == CSV else facts, text=DIFF)
     else:
         printing.show_lines(diff_text(diff, rows, stat=stat))
     return _status(diff)
@@ -120,7 +123,7 @@ def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *
     paths = {file.relative for file in files.files}
     others = reader.listing([question.new], FOLDER_KINDS["diff"]).files
     more = [_added(file, reader) for file in others if file.relative not in paths]
-    return reader.several(files, question.of, "comparing", row, more=more)
+    return reader.several(files, question.of, "comparing", row, more=more, text=DIFF)
 
 
 def _added(file: InputFile, reader: FileReader) -> Row:

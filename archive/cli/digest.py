@@ -14,12 +14,14 @@ from archive.batches.inputs import InputFile
 from archive.batches.reading import FoundFiles
 from archive.cli import printing
 from archive.cli.files import Row
+from archive.cli.forms import CSV
 from archive.cli.reading import takes_reader
 from archive.cli.status import Cause, status_of
 from archive.compare.digest import VERSIONS
 from archive.compare.digest.names import escaped_name, unescaped_name
 from archive.io.mapped import read_whole, source_of
 from archive.reader.recognition.kinds import FOLDER_KINDS
+from archive.render.as_csv import DIGEST
 from archive.render.digest import parts_table
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ class Expected(NamedTuple):
     type=click.Path(exists=True, dir_okay=False),
     help="Compare the files in a list that this command printed, or sha256sum, with their digests in it.",
 )
-@takes_reader()
+@takes_reader(CSV)
 def command(
     files: tuple[str, ...], *, of: Of, prefix: str, parts: bool, checked: str | None, reader: FileReader
 ) -> ExitStatus:
@@ -136,7 +138,7 @@ def command(
     work = partial(
         _digest, of=of, prefix=prefix, expected=expected, limits=reader.limits, mapped=reader.mapped
     )
-    status = reader.several(listing, work, "hashing", row)
+    status = reader.several(listing, work, "hashing", row, text=DIGEST)
     if wrong:
         printing.note(f"{counted(wrong, 'file')} of another digest than in the list")
     return max(status, Cause.OTHER_DIGEST.when(wrong))

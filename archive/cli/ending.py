@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.base.errors import ArchiveError, for_terminal, one_line
+from archive.base.errors import IN_PYTHON, ArchiveError, for_terminal, one_line
 from archive.base.problems import NO_SPACE, problem_of
 from archive.cli import printing
 from archive.cli.showing import showing
@@ -110,7 +110,8 @@ def _report(error: BaseException) -> int:
     if showing.verbose:
         import traceback  # noqa: PLC0415 (only then needed)
 
-        printing.complain(for_terminal("".join(traceback.format_exception(error))))
+        lines = [line for line in traceback.format_exception(error) if not line.startswith(IN_PYTHON)]
+        printing.complain(for_terminal("".join(lines)))
     return (Cause.FAULT if problem.is_internal else cause).status
 
 

@@ -11,9 +11,13 @@ from select import select
 from stat import S_ISCHR
 from typing import TYPE_CHECKING
 
+from archive import __version__
 from archive.app.explaining import explainer_of
 from archive.base.errors import ArchiveError, counted
 from archive.cli import printing
+from archive.cli.ci import CAUSE_RULES, STANDARD_INPUT, cause_result
+from archive.cli.forms import SARIF
+from archive.cli.showing import TEXT, showing
 from archive.cli.status import Cause
 from archive.failures.explainer import LogExplainer
 from archive.failures.log.recoding import unpacked
@@ -21,6 +25,8 @@ from archive.failures.models.models import Models
 from archive.failures.rsyslog import MessageFilter
 from archive.io.output import replacing
 from archive.page.shown import Shown
+from archive.render.as_csv import CAUSES
+from archive.render.ci import sarif
 from archive.render.symbolicate import causes_facts, causes_text
 
 if TYPE_CHECKING:
@@ -51,17 +57,22 @@ def explain_log(log: Asked) -> ExitStatus:
         if page is not None:
             explainer.causes.room = MOST_TEXTS
         for piece in explainer.explain(_arriving(source, broken)):
-            if log.top is None and not log.as_json and page is None:
+            if log.top is None and showing.form == TEXT and page is None:
                 printing.write(piece)
         if page is not None:
             from archive.page.failures import failures_page  # noqa: PLC0415 (few logs get a page)
 
-            name = "standard input" if log.log is None else Path(log.log).name
+            name = STANDARD_INPUT if log.log is None else Path(log.log).name
             page.write(failures_page(explainer, asked, name, Shown(log.show)))
     if log.as_json:
         many = 1 if models is None else len(models)
         causes: LogCauses = {"file": log.log or "-", **causes_facts(explainer, log.top or None, many)}
-        printing.write_document(causes)
+        printing.write_document(causes, text=CAUSES)
+    elif showing.form == SARIF:
+        results = [
+            cause_result(group, log.log or STANDARD_INPUT) for group in explainer.causes.top(log.top or None)
+        ]
+        printing.write_json(sarif(__version__, CAUSE_RULES, results))
     elif log.top is not None:
         printing.show(causes_text(explainer, log.top or None))
     printing.flush()

@@ -29,6 +29,7 @@ FORMS = {
     HTML: "a page of the inventory for a browser",
     FOLDED: "stacks of bytes for flamegraph.pl (of two files with --base)",
     SPEEDSCOPE: "the same for speedscope.app",
+    SARIF: "SARIF 2.1.0 for code scanners as --sarif does",
 }
 """What ``--format`` prints besides tables and lines."""
 sarif_option = click.option(
@@ -46,6 +47,7 @@ def facts_options(
         sarif: whether there is ``--sarif``, which is a form of ``showing``, too.
         words: the help of ``--json``.
     """
+    own = (*own, SARIF) if sarif else own
     printed = ["tables and lines", *(FORMS[form] for form in COMMON_FORMS)]
     if own:
         *first, last = (FORMS[form] for form in own)

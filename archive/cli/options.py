@@ -40,7 +40,7 @@ def parsed_limits(_: click.Context, __: click.Parameter, values: tuple[str, ...]
         if not bound:
             raise click.BadParameter(f"expected NAME=NUMBER like memory=4G; found {shown(value)}")
         if bound["name"] not in known:
-            raise click.BadParameter(f"no bound {shown(bound['name'])}; there are: {', '.join(known)}")
+            raise click.BadParameter(f"no bound {shown(bound['name'])}; available: {', '.join(known)}")
         given[bound["name"]] = parsed_amount(bound["number"])
     return replace(DEFAULT_LIMITS, **given)
 
@@ -66,6 +66,20 @@ no_map_option = click.option(
 def force_option(words: str = "Replace existing files.") -> Callable[[FC], FC]:
     """``--force``, with its help text."""
     return click.option("--force", is_flag=True, help=words)
+
+
+def _label(_: click.Context, __: click.Parameter, value: str) -> str:
+    """The label of a release, if one is given."""
+    from archive.formats.release_label import LABEL_TEXT, LABEL_WORDS  # noqa: PLC0415 (formats, which few need)
+
+    if value and not LABEL_TEXT.fullmatch(value):
+        raise click.BadParameter(f"expected {LABEL_WORDS}; found {shown(value)}")
+    return value
+
+
+def label_option(words: str) -> Callable[[FC], FC]:
+    """``--label``: what a release is called; "" where it is not given."""
+    return click.option("--label", metavar="TEXT", default="", callback=_label, help=words)
 
 
 def completed_as_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -58,9 +58,9 @@ def write_json(facts: object) -> None:
     _put_json(as_json(facts) + "\n", aside=False)
 
 
-def write_document(*files: object, aside: bool = False) -> None:
+def write_document(*files: object, text: FactsText | None = None, aside: bool = False) -> None:
     """Write the document of a command whose facts are all there; see :class:`JsonDocument`."""
-    document = facts_document(aside=aside)
+    document = facts_document(text, aside=aside)
     for facts in files:
         document.add(facts)
     document.end()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -12,6 +10,7 @@ import click
 from archive.base.limits import DEFAULT_LIMITS
 from archive.cli import options, printing
 from archive.cli.forms import facts_options
+from archive.cli.inputs import input_value
 from archive.cli.status import Cause, ExitStatus
 from archive.debuginfo.profiles.profile import writer_of
 from archive.debuginfo.profiles.saved import compared, is_saved_profile, read_profile, saved_profile
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from archive.debuginfo.profiles.saved import SavedProfile
     from archive.debuginfo.profiles.timeline import View
 
-TENSOR = re.compile(r"(?P<sizes>\d+(?:x\d+)*)?:(?P<type>\w+)|(?P<floats>\d+(?:x\d+)+)")
-"""A tensor by its sizes and type: ``1x3x32x32``, ``16:int64``, ``:float32`` for a single number."""
 SOURCE: Final = "source"
 NO_TEXT = (
     "The archive's debug info has no text of the lines that ran (traced models have call stacks): --by line."
@@ -215,7 +212,7 @@ def _run_archive(file: str, _: str | None, given: Mapping[str, Any]) -> tuple[Pr
     runs, warmup = given["runs"] or 1, given["warmup"]
     made: Profile = _stock().profile_archive(
         file,
-        *map(_value, given["inputs"]),
+        *map(input_value, given["inputs"]),
         companion=given["companion"],
         method=given["method"] or "forward",
         lite=given["lite"],
@@ -270,18 +267,3 @@ def _stock() -> ModuleType:
     with options.importing_pytorch("profile"):
         from archive.backend.stock import running  # noqa: PLC0415 (imports PyTorch)
     return running
-
-
-def _value(text: str) -> Any:  # noqa: ANN401 (any argument)
-    """An argument: a tensor by sizes and type, or a value as JSON."""
-    match = TENSOR.fullmatch(text)
-    if match:
-        sizes = [int(size) for size in (match["sizes"] or match["floats"] or "").split("x") if size]
-        try:
-            return _stock().example_tensor(sizes, match["type"] or "float32")
-        except (ValueError, RuntimeError) as error:
-            raise click.BadParameter(f"--input {text}: {error}") from None
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise click.BadParameter(f"--input {text}: expected sizes like 1x3x32x32, or JSON") from None

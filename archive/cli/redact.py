@@ -70,7 +70,7 @@ NEEDS_VALUES = (
 )
 NEEDS_NONE = "leave out -c; OUT is one with other paths and fewer lines, to be given away"
 NO_REVIEW = "--review is for models and checkpoints; leave it out for a companion"
-NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays with you"
+NEEDS_COMPANION = "Missing -c COMPANION: the private file that will hold what is removed"
 
 
 @click.command("redact")
@@ -278,7 +278,7 @@ def command(
             except ArchiveError as problem:
                 if problem.expected != "a companion":
                     raise
-                raise click.UsageError(f"{problem.file} isn't a companion: {NEEDS_COMPANION}") from problem
+                raise click.UsageError(f"{problem.file} isn't a companion. {NEEDS_COMPANION}") from problem
         try:
             return maker.run(REDACT, **(choices | others | looked))
         except ArchiveError as problem:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 Color = Literal["auto", "always", "never"]
-TEXT, JSON = "text", "json"
+TEXT, JSON = "table", "json"
 
 
 class Showing:

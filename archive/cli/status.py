@@ -62,6 +62,7 @@ class Cause(_Row, Enum):
     IMPOSSIBLE = ONE, MAKERS, "nothing is wrong with one of several files, but this cannot be done to it"
     OVER_BUDGET = ONE, "`sizes`", "a budget is exceeded"
     DIFFERS = ONE, "`diff`", "something differs that `--ignore` does not name, or only one folder has a file"
+    PARTS = ONE, "`run`", "with `--base`, a value is beyond the tolerance; with `--first-nan`, there is one"
     OTHER_DIGEST = ONE, "`digest --check`", "a file has another digest than in the list"
     BAD_STORE = ONE, "`store ls`, `store check`", "a companion is broken, or something else lies in the store"
     NO_COMPANION = ONE, "`store ls`", "no companion fits a pattern"

@@ -15,13 +15,14 @@ from archive.base.errors import ArchiveError, counted, one_line
 from archive.batches.outcome import Outcome, OutcomeKind, attempt
 from archive.cli import options, printing
 from archive.cli.files import Row, files_argument
-from archive.cli.forms import facts_options
+from archive.cli.forms import CSV, facts_options
 from archive.cli.reading import takes_reader
 from archive.cli.status import Cause, ExitStatus, status_of
 from archive.io.output import STANDARD_OUTPUT, replacing
 from archive.io.urls import is_server
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.store import (
+    LISTED,
     added_line,
     added_total,
     cleaned_line,
@@ -120,16 +121,18 @@ class _Adding(NamedTuple):
     limits: Limits
     wait: float
     replace: bool
+    label: str
 
 
 @command.command("add")
 @files_argument
 @added_store_option
 @wait_option
+@options.label_option("What this release is called. A companion that is there already gets one more label.")
 @options.force_option("Let a companion take the place of another of its archive id.")
 @takes_reader(mapped=False)
 def add(
-    files: tuple[str, ...], *, path: str, waiting: Waiting, force: bool, reader: FileReader
+    files: tuple[str, ...], *, path: str, waiting: Waiting, label: str, force: bool, reader: FileReader
 ) -> ExitStatus:
     """Add FILEs, companions or archives, and those in folders. The store is made if it doesn't exist.
 
@@ -137,12 +140,16 @@ def add(
     and skipped. A companion that is there already stays as it is. One whose archive id or prefix of unique
     handles is taken by another is refused.
 
+    A label tells releases of one file apart: `store ls`, failures and notes show it, and `store get
+    model@1.4.2` finds it. A companion that `split --label` made has its own.
+
     $SOURCE_DATE_EPOCH, if it is set, is the time that is noted.
 
     \b
     Examples:
       debug-archive store add model.ptdbg --store symbols/
       debug-archive store add build/models/ --store symbols/
+      debug-archive store add build/models/ --store symbols/ --label 1.4.2
       DEBUG_ARCHIVE_STORE=symbols/ debug-archive store add *.ptl
       debug-archive store add build/ --store https://symbols.example.com
     """  # noqa: D301 (click reads the backspace)
@@ -158,21 +165,21 @@ def add(
         if folder is not None and isinstance(reading.facts, MadeCompanion):
             add_made = partial(_add_made, made=reading.facts, store=folder, replace=force)
             reading = attempt(add_made, reading.job)
-        label, addition = reading.job.label, cast("Addition[AnyEntry] | None", reading.facts)
+        name, addition = reading.job.label, cast("Addition[AnyEntry] | None", reading.facts)
         outcome = FAILED if reading.has_failed else addition.outcome if addition else WITHOUT
         counts[outcome] += 1
-        facts = {"file": label, "outcome": outcome}
+        facts = {"file": name, "outcome": outcome}
         if reading.has_failed:
             return Row(status_of(reading), facts | {"reason": reading.problem}, notes=[reading.problem])
         if addition is None:
-            note = f"{label}: no debug info in it; skipped"
+            note = f"{name}: no debug info in it; skipped"
             return Row(facts=facts, notes=[] if files_to_add.searched else [note])
         # The entry's own file is a name without its folder; `file` stands first, as for all files.
-        added = facts | entry_facts(addition.entry) | {"file": label}
-        return Row(facts=added, lines=[added_line(label, addition)])
+        added = facts | entry_facts(addition.entry) | {"file": name}
+        return Row(facts=added, lines=[added_line(name, addition)])
 
-    add_one = partial(_add, adding=_Adding(path, limits, waiting.most, force))
-    do_one = add_one if folder is None else partial(_make, limits=limits)
+    add_one = partial(_add, adding=_Adding(path, limits, waiting.most, force, label))
+    do_one = add_one if folder is None else partial(_make, limits=limits, label=label)
     status = reader.several(files_to_add, do_one, "adding", row)
     if store is not None:
         with store:
@@ -182,10 +189,10 @@ def add(
     return status
 
 
-def _make(file: InputFile, *, limits: Limits) -> MadeCompanion | None:
+def _make(file: InputFile, *, limits: Limits, label: str) -> MadeCompanion | None:
     """What is added of a file to a store's folder; None of an archive without debug info."""
     try:
-        return made_of(file.name, "", limits)
+        return made_of(file.name, "", limits, label)
     except NoDebugInfoError:
         return None
 
@@ -198,7 +205,8 @@ def _add_made(file: InputFile, *, made: MadeCompanion, store: Store, replace: bo
 def _add(file: InputFile, *, adding: _Adding) -> Addition[AnyEntry] | None:
     """Add a file; None of an archive without debug info."""
     try:
-        return _opened(adding.path, adding.limits, adding.wait).add(file.name, replace=adding.replace)
+        store = _opened(adding.path, adding.limits, adding.wait)
+        return store.add(file.name, replace=adding.replace, label=adding.label)
     except NoDebugInfoError:
         return None
 
@@ -216,12 +224,12 @@ def _opened(path: str, limits: Limits, wait: float) -> AnyStore[Any]:
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @store_option
 @options.limit_option
-@facts_options()
+@facts_options(CSV)
 def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -> ExitStatus:
     """List the companions of a store: all, or those that a PATTERN fits.
 
     A PATTERN with * and ? is compared with archive id, that of the redacted archive where that has another
-    one, prefix, top class and file name.
+    one, prefix, top class, file name, and the labels of releases, by themselves or after the name.
 
     Exit status: 0 well, 1 a companion cannot be read, something else lies in the store, or no companion fits.
 
@@ -229,6 +237,8 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
     Examples:
       debug-archive store ls --store symbols/
       debug-archive store ls 'Ranker*' 3f9a* --store symbols/
+      debug-archive store ls '*@1.4.*' --store symbols/
+      debug-archive store ls --store symbols/ --format csv > symbols.csv
     """  # noqa: D301 (click reads the backspace)
     with own_store(path, limits=limits) as store:
         contents = store.listing()
@@ -238,7 +248,7 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
     for other in contents.foreign:
         printing.note(f"{one_line(str(other))}: isn't a file of a store; ignored")
     if as_json:
-        printing.write_document(*map(entry_facts, entries))
+        printing.write_document(*map(entry_facts, entries), text=LISTED)
     elif entries:
         printing.show([entries_table(entries)])
         printing.write_line("")
@@ -253,7 +263,7 @@ def _fits(entry: CompanionEntry, patterns: tuple[str, ...]) -> bool:
     """Whether one of the patterns fits, or no pattern is given."""
     facts = entry.facts
     ids = (facts.archive_id, facts.redacted_id, str(facts.prefix))
-    words = (*ids, facts.top, facts.qualified_top, entry.file, entry.label)
+    words = (*ids, facts.top, facts.qualified_top, entry.file, entry.name, *entry.release_names)
     return not patterns or any(fnmatchcase(word, pattern) for pattern in patterns for word in words)
 
 
@@ -270,12 +280,13 @@ def _fits(entry: CompanionEntry, patterns: tuple[str, ...]) -> bool:
 def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json: bool) -> ExitStatus:
     """Write a companion to a file, as it was added, to the byte.
 
-    ID is an archive id or its beginning, the prefix of unique handles, or a name, if only one companion has
-    it.
+    ID is an archive id or its beginning, the prefix of unique handles, or a name or a label, if only one
+    companion has it: model@1.4.2 is the release 1.4.2 of model.
 
     \b
     Examples:
       debug-archive store get 3f9a1234abcd -o model.ptdbg --store symbols/
+      debug-archive store get model@1.4.2 -o model.ptdbg --store symbols/
       debug-archive store get 2597103980 -o - --store symbols/ | sha256sum
     """  # noqa: D301 (click reads the backspace)
     if as_json and out == "-":
@@ -293,7 +304,7 @@ def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json:
     if as_json:
         printing.write_document({"output": out, "exact": is_exact, **entry_facts(entry)})
     elif not is_exact:
-        printing.note(f"{entry.label}: the facts that were added, compressed to other bytes")
+        printing.note(f"{entry.name}: the facts that were added, compressed to other bytes")
     return ExitStatus.WELL
 
 
@@ -337,8 +348,8 @@ def check(*, path: str, limits: Limits, as_json: bool) -> ExitStatus:
 def rm(words: tuple[str, ...], *, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> ExitStatus:
     """Remove companions. What others have in common with them stays until `gc`.
 
-    ID is an archive id or its beginning, the prefix of unique handles, or a name, if only one companion has
-    it. A companion that cannot be read is removed by its whole archive id.
+    ID is an archive id or its beginning, the prefix of unique handles, or a name or a label, if only one
+    companion has it. A companion that cannot be read is removed by its whole archive id.
     """
     with own_store(path, limits=limits, waiting=waiting) as store:
         ids = [word if word in store.unread else store.one(word).key for word in words]

@@ -15,8 +15,9 @@ import archive
 from archive.base.errors import counted, shown
 from archive.cli import options, printing
 from archive.cli.asked import Asked
-from archive.cli.forms import facts_options
+from archive.cli.forms import CSV, SARIF, facts_options
 from archive.cli.handles import Lookups
+from archive.cli.showing import showing
 from archive.cli.status import Cause
 from archive.debuginfo.symbolicate import Style
 from archive.io.mapped import source_of
@@ -152,7 +153,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 @options.force_option()
 @options.no_map_option
 @options.limit_option
-@facts_options()
+@facts_options(CSV, sarif=True)
 def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStatus:  # noqa: ANN401 (as click gives them)
     """Print the model source of debug handles of FILE, an archive or a companion, as PyTorch would.
 
@@ -170,6 +171,10 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
     several stays as it is. An archive that was split and its companion are one model, in whatever folders
     they lie.
 
+    With --sarif, each cause of explained failures is a result at the model's line, with its count: for
+    editors, and for code scanners. A source file whose path ends like one below the current folder, or
+    $GITHUB_WORKSPACE, is that one.
+
     An explanation may be 16 MiB long and take 262,144 steps; a step looks up a handle, or looks through
     4 KB of source. Those of a log together may be four times as long, and 256 bytes longer for each byte of
     the log; they may take sixteen times the steps, and four more for each byte. A note says which failures
@@ -184,6 +189,7 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
       debug-archive symbolicate small/ companions/ < app.log
       debug-archive symbolicate companions/ --log app.log.gz --top 20
       debug-archive symbolicate companions/ --log app.log.gz --html failures.html
+      debug-archive symbolicate companions/ --log app.log.gz --sarif > failures.sarif
       debug-archive symbolicate --store http://host:8080 < app.log
       debug-archive symbolicate --store companions/ --filter rsyslog
       debug-archive symbolicate a.ptdbg b.ptdbg --model 'model=(\\w+)' < app.log
@@ -205,6 +211,8 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
     task = _task(asked)
     if any(asked.has(name) for name in task.refused):
         raise click.UsageError(task.why)
+    if showing.form in {SARIF, CSV} and task is not LOG:
+        raise click.UsageError(f"--format {showing.form} is for logs: it has the causes of failures")
     return task.run(asked)
 
 

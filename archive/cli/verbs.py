@@ -20,7 +20,7 @@ from archive.cli.making import (
     takes_files,
     takes_maker,
 )
-from archive.cli.options import importing_pytorch
+from archive.cli.options import importing_pytorch, label_option
 from archive.render import making
 from archive.render import migrate as migrating
 
@@ -66,6 +66,7 @@ def _check_max(layout: object, level: object) -> None:
     is_flag=True,
     help="Let the companion have digests of generated code, 3 bytes a line: they show whether a log fits.",
 )
+@label_option("What this release is called; the companion has it, and stores show it.")
 @takes_maker
 def split(*, maker: FileMaker, **options: object) -> ExitStatus:
     """Take the debug info out of archives IN, each into a companion file.
@@ -87,7 +88,7 @@ def split(*, maker: FileMaker, **options: object) -> ExitStatus:
       debug-archive split model.ptl -o small.ptl -c model.ptdbg
       debug-archive symbolicate model.ptdbg < report.log
       debug-archive split model.pt2 -o small.pt2 -c model.ptdbg --drop modules
-      debug-archive split models/ -o small/ -c companions/
+      debug-archive split models/ -o small/ -c companions/ --label 1.4.2
       debug-archive split 'models/**/*.ptl' -o small/ -c companions/ --dry-run
       debug-archive split s3://bucket/in/ -o s3://bucket/out/ -c s3://bucket/dbg/
     """  # noqa: D301 (click reads the backspace)

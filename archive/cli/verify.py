@@ -15,11 +15,13 @@ from archive.check.verify import Diagnostic, verification
 from archive.cli import printing
 from archive.cli.ci import sarif_result
 from archive.cli.files import Row, files_argument, is_single
+from archive.cli.forms import CSV
 from archive.cli.reading import takes_reader
 from archive.cli.status import Cause, ExitStatus
 from archive.io.mapped import source_of
 from archive.io.urls import name_of
 from archive.reader.recognition.kinds import FOLDER_KINDS
+from archive.render.as_csv import VERIFY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +57,7 @@ LEVELS: Mapping[Severity, SarifLevel] = {"warning": "warning", "note": "note"}
 @click.command("verify")
 @files_argument
 @click.option("-q", "--quiet", is_flag=True, help="No warnings and notes.")
-@takes_reader(annotations=True, sarif=True)
+@takes_reader(CSV, annotations=True, sarif=True)
 def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitStatus:
     """Check files: structure, checksums, and that all debug records agree with each other.
 
@@ -74,6 +76,7 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
       debug-archive verify 'models/**/*.ptl'
       debug-archive verify models/ --json > problems.json
       debug-archive verify models/ --sarif > problems.sarif
+      debug-archive verify models/ --format csv > problems.csv
     """  # noqa: D301 (click reads the backspace)
     check = partial(_check, limits=reader.limits, mapped=reader.mapped)
     run = _Verification(reader, quiet=quiet)
@@ -85,7 +88,8 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
                 printing.write_line(line)
             return checked.status
         listing = reader.listing(files, FOLDER_KINDS["verify"])
-        status = reader.several(listing, partial(_check_input, check), "verifying", run.row, rules=RULES)
+        work = partial(_check_input, check)
+        status = reader.several(listing, work, "verifying", run.row, rules=RULES, text=VERIFY)
         if not (reader.as_json or reader.as_sarif):
             printing.write_line(run.total())
         return status

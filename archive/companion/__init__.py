@@ -37,6 +37,7 @@ are:
      28 replaced.name       record that the redacted archive has under another name → string
      29 replaced.by         that name → string
      30 file.salt           key of hashes in the redacted archive, in hexadecimal digits → string
+     31 file.label          label of the release: 1.4.2 → string
      32 record.name         name of a source-range record → string
      33 record.layout       layout of the record's rows
      34 record.rows         how many rows the record has

@@ -4,9 +4,10 @@ The section OBJECTS, the bytes after the segments of shared objects, is compress
 because only a join needs it. Most of it is DWARF.
 
 All companions share the zstd dictionaries. They are part of the format: changing one makes companions
-unreadable. They are trained: from companions of many exported programs zstd extracted what they have in
-common, and how often each byte occurs. ``tools/make_words.py`` did it; none of these programs is among the
-fixtures.
+unreadable. Two are trained: from companions of many exported programs zstd extracted what they have in
+common, and how often each byte occurs; none of these programs is among the fixtures. The third is the source
+text of the modules and functions of ``torch.nn`` itself, as companions of PyTorch 2.13 hold it: a scripted
+model quotes all that it calls, with comments. ``tools/make_words.py`` made them.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ STRONGEST = 19
 """The level of zstd from which on size matters more than time."""
 GOOD, BEST = 6, 9 | xz.PRESET_EXTREME
 """Presets of LZMA."""
+QUICK, WORTH = 9, 0.9
+"""The level of zstd at which dictionaries are compared, and how much smaller the larger one must make texts:
+its index takes 20 ms, once in a process."""
 PIECE = 1 << 20
 """Bytes that are inflated at once."""
 ENCODER_BYTES, ENCODER_WINDOWS = 3 << 19, 12
@@ -65,19 +69,25 @@ class Codec(IntEnum):
     """A zstd frame without its magic number, which refers to the texts of exported programs."""
     COLUMNS = 5
     """The same, referring to their columns."""
+    SOURCES = 6
+    """The same, referring to the source text of ``torch.nn``, which scripted models quote."""
 
 
 DICTIONARIES = {
     Codec.TEXTS: Path(__file__).with_name("texts.zdict"),
     Codec.COLUMNS: Path(__file__).with_name("columns.zdict"),
+    Codec.SOURCES: Path(__file__).with_name("sources.zst"),
 }
-"""What strings, or columns, of exported programs are likely to hold."""
+"""What strings, or columns, of exported programs are likely to hold; and strings of scripted models."""
 
 
 @cache
 def dictionary(codec: Codec) -> zstandard.ZstdCompressionDict:
-    """The dictionary of a codec."""
-    return zstandard.ZstdCompressionDict(DICTIONARIES[codec].read_bytes())
+    """The dictionary of a codec. Texts that were not trained are in a frame of zstd themselves."""
+    words = DICTIONARIES[codec].read_bytes()
+    if codec is Codec.SOURCES:
+        words = zstandard.ZstdDecompressor().decompress(words)
+    return zstandard.ZstdCompressionDict(words)
 
 
 def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Codec, bytes]:
@@ -92,6 +102,15 @@ def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Cod
         tried.append(Codec.LZMA)
     results = [(each, _COMPRESS[each](data, level)) for each in tried]
     return min(results, key=lambda result: len(result[1]))
+
+
+def quotes_sources(texts: bytes) -> bool:
+    """Whether texts are much like the source text of ``torch.nn``, judged by compressing their begin."""
+    begin = texts[:SMALL]
+    own, others = (
+        len(_trained(begin, QUICK, dictionary(words), SMALL)) for words in (Codec.SOURCES, Codec.TEXTS)
+    )
+    return own < WORTH * others
 
 
 def encoder_bytes(size: int, level: int) -> int:
@@ -120,9 +139,14 @@ def zstd(data: bytes, level: int) -> bytes:
     return zstandard.ZstdCompressor(compression_params=parameters).compress(data)
 
 
-def _trained(data: bytes, level: int, words: zstandard.ZstdCompressionDict) -> bytes:
-    """The same without a magic number. zstd also gets the dictionary's size, so it searches more of it."""
-    parameters = _parameters(len(data), level, format=zstandard.FORMAT_ZSTD1_MAGICLESS, dict_size=len(words))
+def _trained(data: bytes, level: int, words: zstandard.ZstdCompressionDict, size: int | None = None) -> bytes:
+    """The same without a magic number. zstd also gets the dictionary's size, so it searches more of it.
+
+    Args:
+        size: bytes that zstd is to expect: those of one size share an index.
+    """
+    size = len(data) if size is None else size
+    parameters = _parameters(size, level, format=zstandard.FORMAT_ZSTD1_MAGICLESS, dict_size=len(words))
     if len(data) <= SMALL:
         words = _indexed(words, *(getattr(parameters, name) for name in SEARCHING))
     return zstandard.ZstdCompressor(compression_params=parameters, dict_data=words).compress(data)
@@ -163,6 +187,7 @@ _COMPRESS: dict[Codec, Callable[[bytes, int], bytes]] = {
     Codec.LZMA: lambda data, level: lzma(data, BEST if _level(len(data), level) >= STRONGEST else GOOD),
     Codec.TEXTS: lambda data, level: _trained(data, _level(len(data), level), dictionary(Codec.TEXTS)),
     Codec.COLUMNS: lambda data, level: _trained(data, _level(len(data), level), dictionary(Codec.COLUMNS)),
+    Codec.SOURCES: lambda data, level: _trained(data, _level(len(data), level), dictionary(Codec.SOURCES)),
 }
 
 

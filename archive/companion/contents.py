@@ -14,6 +14,8 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.quick_dataclass import dataclass
 from archive.container.names import as_bytes, as_text
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
+from archive.formats.release_label import checked_label
+from archive.normalform.columns import BY_NAME
 from archive.normalform.pool import Pool, record_names
 from archive.normalform.records import DebugRecords
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 OBJECT_TABLE: tuple[str, ...] = ("object.start", "object.sections", "object.names")
 """The columns of a :class:`~archive.formats.elf.model.SectionTable`."""
 
+LABEL = "file.label"
+"""The column of the release's label."""
 REPLACED: tuple[str, ...] = ("replaced.name", "replaced.by")
 """The columns of records that the redacted archive has under other names."""
 
@@ -86,6 +90,25 @@ class Contents:
         made = {name: pool.numbers(strings) for name, strings in columns.items()}
         form = replace(self.form, columns={**self.columns, **made}, strings=pool.table())
         return replace(self, form=form)
+
+    def labelled(self, label: str) -> Contents:
+        """The same with the label of a release; "" is none."""
+        return self.with_strings({LABEL: [checked_label(label).encode()]}) if label else self
+
+    def unlabelled(self) -> Contents:
+        """The same as before it got a label: companions that differ in theirs say the same."""
+        if LABEL not in self.columns:
+            return self
+        last = len(self.strings) - 1
+        others = {name: values for name, values in self.columns.items() if name != LABEL}
+        is_own = all(
+            not np.any(values == last) for name, values in others.items() if BY_NAME[name].refers == "string"
+        )
+        strings = self.strings
+        if is_own and int(self.columns[LABEL][0]) == last:
+            kept = {name: getattr(strings, name)[:last] for name in ("buffer", "start", "length")}
+            strings = replace(strings, **kept)
+        return replace(self, form=replace(self.form, columns=others, strings=strings))
 
     @cached_property
     def records(self) -> DebugRecords:

@@ -64,6 +64,8 @@ class Transform(IntEnum):
     SAME = 5
 
 
+TRANSFORMS = {*Transform}
+"""All transforms."""
 BLOCKWISE = (Transform.FLAT, Transform.DELTA, Transform.INDEX, Transform.PEAK)
 """The transforms whose blocks of values can be read separately."""
 CHOICES = (*BLOCKWISE, Transform.BACK)
@@ -281,7 +283,7 @@ def _numbers(body: memoryview) -> tuple[list[int], int]:
 
 def _line(number: int, coding: int, rows: int, start: int) -> ColumnLine:
     transform, zigzag, width = parse_coding(coding)
-    if number not in BY_NUMBER or transform > max(Transform) or width > VALUE_WIDTH:
+    if number not in BY_NUMBER or transform not in TRANSFORMS or width > VALUE_WIDTH:
         found = f"number {number}, coding {transform}, {width}"
         raise ArchiveError(place=f"section {SOLID}", expected="known columns, each once", found=found)
     name = BY_NUMBER[number].name

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from construct import Construct, Renamed
 
 
-OLDEST, VERSION = 2, 3
+OLDEST, ORDERED, VERSION = 2, 3, 4
 """The versions that are read. 1 was never released. 3: ``handle.place`` may be a rule
-(:mod:`~archive.companion.hash_order`); files without one are written as version 2, which older readers
-know."""
+(:mod:`~archive.companion.hash_order`). 4: a codec has the source text of ``torch.nn`` as its dictionary. A
+file has the oldest version that knows all that is in it, so that older readers know most files."""
 
 
 class CompanionLayout(IntEnum):
@@ -79,7 +79,8 @@ def _line(layout: str, u8: Construct, u16: Construct, u64: Construct, s64: Const
         / u8
         * "bytes of a value (1 to 8); + 16 if values are signed (mapped) or zigzag coded (packed); "
         "+ 32 times the number of the transform (packed)",
-        "codec" / u16 * "0 stored, 1 zstd, 2 LZMA, 4 and 5 zstd with the dictionary of texts or of columns",
+        "codec" / u16 * "0 stored, 1 zstd, 2 LZMA, 4 to 6 zstd with the dictionary of texts, of columns, "
+        "or of sources",
         "rows" / u64 * "number of values",
         "start" / s64 * "the value that the transform starts from",
         "inflated" / u64 * "bytes before compression",
@@ -147,7 +148,7 @@ def read_directory(data: memoryview) -> Directory:
         newer = "; a newer debug-archive may read it" if header.version > VERSION else ""
         raise ArchiveError(
             place=f"byte {HEADER.offset('version')}",
-            expected=f"a companion of version {OLDEST} or {VERSION}",
+            expected=f"a companion of version {OLDEST} to {VERSION}",
             found=f"version {header.version}{newer}",
         )
     if header.layout not in ALIGNMENT:

@@ -38,6 +38,7 @@ from archive.companion.codecs import (
     encoder_bytes,
     inflated_section,
     parsed_objects,
+    quotes_sources,
 )
 from archive.companion.contents import Contents
 from archive.companion.encodings import (
@@ -50,11 +51,11 @@ from archive.companion.encodings import (
     parse_lines,
 )
 from archive.companion.hash_order import ORDERED_BYTES, is_rule
-from archive.companion.layout import OLDEST, PACKED_LINE, VERSION, CompanionLayout, written
+from archive.companion.layout import OLDEST, ORDERED, PACKED_LINE, VERSION, CompanionLayout, written
 from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, end_of, file_of, modelled, restored
 from archive.companion.templates import NO_FILE, POINTER, SEPARATOR, Templates, cut, templated
-from archive.normalform.check import CHECKED_BYTES, check
+from archive.normalform.check import CHECKED_BYTES, check_restored, check_stored
 from archive.normalform.columns import (
     ALWAYS,
     BY_NAME,
@@ -116,13 +117,18 @@ def build_packed(contents: Contents, level: int) -> bytes:
     sizes = [len(body) + len(raw), len(texts), longest]
     with memory.lent(max(encoder_bytes(size, level) for size in sizes), what):
         sections = [_least_section(SOLID, body + raw, Codec.COLUMNS, level)]
-        sections.append(_least_section(STRINGS, texts, Codec.TEXTS, level))
+        if quotes_sources(texts):
+            sections.append(_section(STRINGS, texts, *compressed(texts, level, Codec.SOURCES)))
+        else:
+            sections.append(_least_section(STRINGS, texts, Codec.TEXTS, level))
         sections += [
             build_blocks(BY_NAME[name].number, columns[name], encoding, level)
             for name, encoding in blocks.items()
         ]
     sections += built_objects(contents.object_tails, level)
-    version = VERSION if "handle.place" in columns and is_rule(columns["handle.place"]) else OLDEST
+    version = ORDERED if "handle.place" in columns and is_rule(columns["handle.place"]) else OLDEST
+    if any(section.codec == Codec.SOURCES for section, _ in sections):
+        version = VERSION
     return written(CompanionLayout.PACKED, contents.archive_id, sections, version)
 
 
@@ -147,7 +153,11 @@ def _least_section(number: int, body: bytes, words: Codec, level: int) -> tuple[
     """The smallest section of a body, with or without a dictionary."""
     without = Codec.NONE if len(body) <= TINY and level < STRONGEST else None
     tried = [compressed(body, level, codec) for codec in (without, words)]
-    codec, data = min(tried, key=lambda section: len(section[1]))
+    return _section(number, body, *min(tried, key=lambda section: len(section[1])))
+
+
+def _section(number: int, body: bytes, codec: Codec, data: bytes) -> tuple[SectionLine, bytes]:
+    """A section of a body that is compressed as a whole, in the words of a codec."""
     return PACKED_LINE.row(number, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data)), data
 
 
@@ -187,8 +197,8 @@ class PackedColumns(Mapping[str, "ColumnReader"]):
     """The columns of a packed companion as stored, each decoded when it is asked for."""
 
     def __init__(self, data: memoryview, directory: Directory) -> None:
-        self._data = data
-        self._directory = directory
+        self.data = data
+        self.directory = directory
         self.allowance = memory.current()
         self._body = self._inflated(SOLID)
         self._lines, self.end = _lines(self._body, directory)
@@ -196,20 +206,20 @@ class PackedColumns(Mapping[str, "ColumnReader"]):
 
     def _inflated(self, number: int) -> memoryview:
         """A section that is compressed as a whole, inflated and checked."""
-        if number not in self._directory.sections:
+        if number not in self.directory.sections:
             raise ArchiveError(place="directory", expected=f"section {number}", found="others")
         with memory.charged(self.allowance):
-            return memoryview(inflated_section(self._data, self._directory, number))
+            return memoryview(inflated_section(self.data, self.directory, number))
 
     def __iter__(self) -> Iterator[str]:
         yield from self._lines
-        yield from self._directory.columns()
+        yield from self.directory.columns()
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._lines or self._directory.has(name)
+        return name in self._lines or self.directory.has(name)
 
     def __getitem__(self, name: str) -> ColumnReader:
         if name not in self._made:
@@ -237,8 +247,8 @@ class PackedColumns(Mapping[str, "ColumnReader"]):
     def _column(self, name: str) -> ColumnReader:
         if name not in self._lines:
             number = BY_NAME[name].number
-            start, end = self._directory.places[number]
-            return BlockColumn(self._directory.sections[number], self._data[start:end])
+            start, end = self.directory.places[number]
+            return BlockColumn(self.directory.sections[number], self.data[start:end])
         line = self._lines[name]
         size = line.rows * VALUE_WIDTH
         self.allowance.take(size, "values")
@@ -311,9 +321,8 @@ def _lines(body: memoryview, directory: Directory) -> tuple[dict[str, _PlacedLin
     return {name: empty for name in needed if not directory.has(name)} | lines, at
 
 
-def parse_packed(data: memoryview, directory: Directory) -> Contents:
+def parse_packed(packed: PackedColumns) -> Contents:
     """Everything that a packed companion holds, checked."""
-    packed = PackedColumns(data, directory)
     rows = {name: packed.rows(name) for name in packed}
     again = VALUE_WIDTH * sum(count for name, count in rows.items() if name in MODELLED)
     longest = max(rows, key=rows.__getitem__, default=None)
@@ -322,11 +331,11 @@ def parse_packed(data: memoryview, directory: Directory) -> Contents:
     with memory.lent(again + CHECKED_BYTES * most, "values", place=longest):
         columns: Columns = {name: packed.whole(name) for name in packed if name not in STRING_COLUMNS}
         strings = packed.strings
-        check(columns, len(strings), unread=MODELLED)
-        tails = parsed_objects(data, directory)
+        check_stored(columns, len(strings), MODELLED)
+        tails = parsed_objects(packed.data, packed.directory)
         columns = restored(columns, packed.templates, strings.length)
-        check(columns, len(strings))
-        return Contents(directory.archive_id, NormalForm(columns, strings), packed.raw, tails)
+        check_restored(columns, len(strings), MODELLED)
+        return Contents(packed.directory.archive_id, NormalForm(columns, strings), packed.raw, tails)
 
 
 class PackedLookup(CompanionLookup):

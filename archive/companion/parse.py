@@ -37,8 +37,10 @@ class OpenedCompanion:
     @cached_property
     def contents(self) -> Contents:
         """Everything that it holds, checked."""
-        parse = parse_packed if self.directory.layout is CompanionLayout.PACKED else parse_mapped
-        contents = parse(self._data, self.directory)
+        if self.directory.layout is CompanionLayout.PACKED:
+            contents = parse_packed(self._packed)
+        else:
+            contents = parse_mapped(self._data, self.directory)
         _ = contents.records, contents.objects  # refuses what is ambiguous
         return contents
 

@@ -21,6 +21,7 @@ from archive.formats.record_kinds import (
     MIGRATED,
     RecordKind,
 )
+from archive.formats.release_label import labels_in_words
 from archive.reader.provenance import provenance
 from archive.reader.recognition import FileKind, kind_in
 
@@ -74,7 +75,8 @@ class Inspection:
         what: the kind in words.
         advice: what can be done with this file, mostly about debug info that it lacks; "" where there is
             nothing to say.
-        companion: layout and archive id of a companion, in words; "" for an archive.
+        companion: layout, archive id and label of a companion, in words; "" for an archive.
+        label: what the release of a companion is called; "" for none.
         archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read; None
             where a large remote file would have to be fetched whole.
         redacted_id: the archive id of the redacted archive that a companion fits, too; "" for none.
@@ -106,6 +108,7 @@ class Inspection:
     what: str
     advice: str
     companion: str
+    label: str
     archive_id: str | None
     redacted_id: str
     platforms: Sequence[str] | None
@@ -139,6 +142,7 @@ def inspect(archive: Archive) -> Inspection:
     if archive.companion is not None and not archive.has_code:
         companion = f"{archive.companion.layout} companion of archive {archive.archive_id.hex()}"
         companion += f", redacted {redacted.hex()}" if redacted else ""
+    label = "" if archive.companion is None else archive.companion.label
     effects = None
     if archive.effects is not None:
         effects = Counter[str]()
@@ -152,7 +156,8 @@ def inspect(archive: Archive) -> Inspection:
         kind=archive.recognised.kind,
         what=archive.recognised.what,
         advice=archive.recognised.own_advice and archive.recognised.reason,
-        companion=companion,
+        companion=labels_in_words(companion, (label,)) if companion and label else companion,
+        label=label,
         archive_id=_archive_id(archive),
         redacted_id=redacted.hex(),
         platforms=platforms_of(archive),

@@ -30,6 +30,11 @@ SUMS = (Column("files", "files", "number"), *SUMMED)
 MOST_GROUPS = 40
 """Kinds or releases of a table; the others are one row."""
 SAME = {"crc": "likely the same as", "digest": "the same as", "file": "the same file as"}
+DUPLICATES = {
+    "crc": "Probable duplicates",
+    "digest": "Duplicates",
+    "file": "Other names of the same files",
+}
 """What is said of files that are the same, by how that is known."""
 
 
@@ -153,7 +158,7 @@ def numbers(sums: Sums) -> list[int | None]:
 def remarks(totals: Totals) -> list[str]:
     """What the sums do not say, in sentences."""
     lines = [
-        f"{SAME[by]} a file before: {counted(same.files, 'file')}, {same.size or 0:,} bytes"
+        f"{DUPLICATES[by]}: {counted(same.files, 'file')}, {same.size or 0:,} bytes"
         for by, same in sorted(totals.same.items())
     ]
     if totals.elements_unknown:

@@ -11,6 +11,8 @@ from archive.failures.lite import lite_answers
 from archive.failures.one_model import OneModel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
     from archive.failures.failure import Answer, Failure
@@ -30,9 +32,9 @@ class ArchiveAnswers(OneModel):
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
         """Do nothing: lines name models, and here is only one."""
 
-    def names_nothing(self, lines: bytes) -> bool:
-        """Whether lines have no hash that stands for a name."""
-        return not self._has_hashes or HASH.search(lines) is None
+    def naming_in(self, lines: bytes) -> Iterable[int]:
+        """The places of what may be hashes that stand for names."""
+        return [match.start() for match in HASH.finditer(lines)] if self._has_hashes else ()
 
     def named(self, line: bytes) -> bytes:
         """A line in which no failure begins, with the names that its hashes stand for."""

@@ -29,7 +29,7 @@ from archive.failures.log.beginnings import (
 )
 from archive.failures.log.forms import Unwritable
 from archive.failures.log.lines import InnerLines, Lines
-from archive.failures.log.quiet import has_failure, is_quiet
+from archive.failures.log.quiet import has_failure, loud_places
 from archive.failures.log.recoding import in_latin, in_utf8
 from archive.failures.log.strings import explained_strings
 from archive.failures.log.times import LogTime, LogTimes, TimeCounts
@@ -126,12 +126,12 @@ class LogExplainer:
         """Explain the failures in a log, as :func:`explain` does."""
         return in_utf8(
             self.spending.counted(log),
-            lambda log: self._explained(Lines(log, is_quiet=self._is_quiet), MOST_NESTED, Above()),
+            lambda log: self._explained(Lines(log, self._loud), MOST_NESTED, Above()),
         )
 
-    def _is_quiet(self, lines: bytes) -> bool:
-        """Whether each of some lines stays as it is, and says nothing about others; false if unsure."""
-        return is_quiet(lines) and self.answers.names_nothing(lines)
+    def _loud(self, lines: bytes) -> list[int]:
+        """Places in whole lines, one at least in each that may change, or say something about others."""
+        return [*loud_places(lines), *self.answers.naming_in(lines)]
 
     def _explained(self, lines: Lines, nested: int, above: Above) -> Iterator[bytes]:
         """Lines with the failures in them explained.
@@ -145,7 +145,7 @@ class LogExplainer:
                 continue
             if line.count > 1:
                 self.answers.saw(b"", line.number)  # the number shows where another log begins
-                above.add_last(line.data)
+                above.add(line.data, line.count)
                 yield line.data
                 continue
             is_plain = not has_failure(line.data)

@@ -192,8 +192,8 @@ class Answers(Protocol):
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
         """Note a line of the log, and whether a failure may begin in it."""
 
-    def names_nothing(self, lines: bytes) -> bool:
-        """Whether lines have nothing to note, and nothing to name; false if unsure."""
+    def naming_in(self, lines: bytes) -> Iterable[int]:
+        """Places in whole lines, one at least in each that has something to note, or to name."""
 
     def named(self, line: bytes) -> bytes:
         """A line in which no failure begins, with the names that hashes in a module hierarchy stand for."""

@@ -102,6 +102,7 @@ def parts(message: str) -> Iterator[str]:
         yield message[start.end() :]
 
 
+@lru_cache(maxsize=1024)
 def known_message(line: str) -> str:
     """The message at the end of a line whose wording is in the table; "" if none is."""
     if len(line) > MAX_MESSAGE:

@@ -50,12 +50,14 @@ BEFORE += ("origin.inner", "origin.next")
 """Columns of exported programs whose values are rows before their own."""
 
 
-def check(columns: Columns, strings: int, unread: Collection[str] = ()) -> None:
-    """Refuse columns that contradict one another: afterwards each reference leads to a row.
+def check(columns: Columns, strings: int) -> None:
+    """Refuse columns that contradict one another: afterwards each reference leads to a row."""
+    check_stored(columns, strings, ())
+    check_restored(columns, strings, ())
 
-    Args:
-        unread: columns that are still modelled: their values are not checked.
-    """
+
+def check_stored(columns: Columns, strings: int, unread: Collection[str]) -> None:
+    """The part of :func:`check` that needs no values of some columns, which are still modelled."""
     _check_tables(columns)
     sizes = _sizes({name: columns[name] for name in columns if name not in FEWER_ROWS or name not in unread})
     sizes["string"] = strings
@@ -71,12 +73,19 @@ def check(columns: Columns, strings: int, unread: Collection[str] = ()) -> None:
         _check_stacks("frame.next", columns)
     if "program.name" in columns:
         _check_programs(columns)
-    if not unread:
-        _check_order(columns)
-        _check_rows(columns)
-        _check_names(columns)
-        if "handle.place" in columns and len(distinct_values(columns["handle.place"])) != sizes["handle"]:
-            raise ArchiveError(place="handle.place", expected="each row once", found="some twice")
+
+
+def check_restored(columns: Columns, strings: int, modelled: Collection[str]) -> None:
+    """The rest of :func:`check`, once the columns that were modelled are as they were."""
+    sizes = _sizes(columns)
+    sizes["string"] = strings
+    for name in columns.keys() & set(modelled):
+        _check_values(BY_NAME[name], columns[name], sizes)
+    _check_order(columns)
+    _check_rows(columns)
+    _check_names(columns)
+    if "handle.place" in columns and len(distinct_values(columns["handle.place"])) != sizes["handle"]:
+        raise ArchiveError(place="handle.place", expected="each row once", found="some twice")
 
 
 def _check_order(columns: Columns) -> None:

@@ -6,6 +6,7 @@ A column's name is ``table.field``. All columns of a table have the same length:
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from archive.base.quick_dataclass import dataclass
@@ -57,7 +58,7 @@ PROGRAM_TABLES = (
 """Tables of exported programs, besides ``program``."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
     """A column's declaration.
 
@@ -79,7 +80,7 @@ class Column:
     high: int | None = None
     optional: bool = False
 
-    @property
+    @cached_property
     def table(self) -> str:
         """The table that the column belongs to."""
         return self.name.partition(".")[0]
@@ -224,6 +225,7 @@ COLUMNS = (
         "string",
         optional=True,
     ),
+    Column(31, "file.label", "label of the release: 1.4.2", "string", optional=True),
     Column(32, "record.name", "name of a source-range record", "string"),
     Column(33, "record.layout", "layout of the record's rows", high=len(RangeLayout)),
     Column(34, "record.rows", "how many rows the record has"),

@@ -334,7 +334,7 @@ class Archive(Closing):
                 return debug
         known = ", ".join(islice(names, EXAMPLES)) or "none"
         more = ", …" if len(names) > EXAMPLES else ""
-        raise ArchiveError(f"no source ranges for {name!r}; there are: {known}{more}", file=self.file)
+        raise ArchiveError(f"no source ranges for {name!r}; available: {known}{more}", file=self.file)
 
     @cached_property
     def handles(self) -> Mapping[int, HandleEntry]:

@@ -15,11 +15,12 @@ import numpy as np
 from archive.base import memory
 from archive.base.closing import Closing
 from archive.base.errors import ArchiveError, in_file
-from archive.companion.contents import redacted_id
+from archive.companion.contents import LABEL, redacted_id
 from archive.companion.hashed_names import salt_of
 from archive.companion.parse import OpenedCompanion
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import RANGES_SUFFIX
+from archive.formats.release_label import checked_label
 from archive.reader.line_digests import LineDigests
 
 if TYPE_CHECKING:
@@ -119,6 +120,14 @@ class Companion(Closing):
             return None
         with in_file(self.file):
             return redacted_id(self._name("file.redacted"))
+
+    @cached_property
+    def label(self) -> str:
+        """The label of the release that it is of; "" for none."""
+        if not self._has(LABEL):
+            return ""
+        with in_file(self.file):
+            return checked_label(self._name(LABEL), LABEL)
 
     @cached_property
     def replaced(self) -> Mapping[str, str]:

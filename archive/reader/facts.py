@@ -199,7 +199,8 @@ def handle_digest(opened: Archive) -> bytes:
         return b""
     from archive.base.digests import digest_of  # noqa: PLC0415 (only where several may have failed so)
 
-    columns, strings, form = companion.contents.columns, companion.contents.strings, opened.handle_form
+    contents, form = companion.contents.unlabelled(), opened.handle_form
+    columns, strings = contents.columns, contents.strings
     ends = [*range(0, len(strings), STEP), len(strings)]
     return digest_of(
         digest_of(repr((opened.limits, form.tabled, form.prefix > 0)).encode()),

@@ -88,6 +88,46 @@ def leaks_rows(leaks: Leaks) -> Iterator[Sequence[object]]:
         yield one.kind, one.data, one.count, *first, one.counted, one.allowed
 
 
+def verify_rows(facts: Mapping[str, Any]) -> Iterator[Sequence[object]]:
+    """What is wrong in a file; a file that is well has one row without a problem."""
+    for one in facts["diagnostics"]:
+        yield one.severity, one.record, one.place, one.message
+    if not facts["diagnostics"]:
+        yield "well", "", "", ""
+
+
+def diff_rows(facts: Mapping[str, Any]) -> Iterator[Sequence[object]]:
+    """The differences of a file; one that only one folder has is one."""
+    if "status" in facts:
+        yield "file", "", "", facts["status"], "", ""
+    for one in facts.get("changes", ()):
+        yield one.level, one.what, one.name, one.status, one.old, one.new
+
+
+def causes_rows(facts: Mapping[str, Any]) -> Iterator[Sequence[object]]:
+    """The causes of a log's failures; the first column is the log."""
+    for cause in facts["causes"]:
+        yield [_joined(cause["file" if key == "source" else key]) for key in CAUSE_KEYS]
+
+
+def with_keys(*keys: str) -> CsvTable:
+    """A row for each file, of some keys of its facts."""
+    return CsvTable(keys, lambda facts: iter([[_joined(facts.get(key)) for key in keys]]))
+
+
+def _joined(value: object) -> object:
+    """Several names, which may have blanks, as one cell."""
+    return "; ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+CAUSE_KEYS = (
+    *("count", "first_line", "last_line", "first_time", "last_time"),
+    *("models", "source", "line", "where", "message"),
+)
+VERIFY = CsvTable(("severity", "record", "place", "message"), verify_rows)
+DIFF = CsvTable(("level", "what", "name", "status", "old", "new"), diff_rows)
+DIGEST = with_keys("of", "digest", "left_out", "expected", "same")
+CAUSES = CsvTable(CAUSE_KEYS, causes_rows)
 SIZES = CsvTable(("label", "stored", "inflated"), sizes_rows)
 WEIGHTS = CsvTable(("label", "stored", "inflated", "elements", "dtypes"), sizes_rows)
 CHANGES = CsvTable(("label", "old", "new"), sizes_rows)

@@ -5,14 +5,17 @@ An annotation is a line by which a CI shows a finding beside its file. GitHub's 
 (``ActionCommand.cs``), keeps ten annotations of a severity for a step, and 4,096 characters of each.
 
 SARIF 2.1.0, which GitHub's code scanning reads, has a rule a kind and a result a finding. The specification
-is OASIS's "Static Analysis Results Interchange Format (SARIF) Version 2.1.0".
+is OASIS's "Static Analysis Results Interchange Format (SARIF) Version 2.1.0". The cause of a log's failures
+is a result at the model's line; GitHub knows it again by a digest of what failed, wherever its line moves.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from archive.base.errors import escaped
 from archive.base.quick_dataclass import dataclass
 from archive.io.urls import is_url
 
@@ -25,8 +28,10 @@ _IN_MESSAGES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _IN_PROPERTIES = {**_IN_MESSAGES, ":": "%3A", ",": "%2C"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION = "2.1.0"
-FIRST_LINE = {"startLine": 1}
-"""The region of each result: models have no lines, but GitHub shows no result without one."""
+WINDOWS_DRIVE = re.compile(r"[A-Za-z]:(?=[\\/])")
+BACKSLASH = b"\\"
+FIRST_LINE = 1
+"""The line of a result about a model, which has none: GitHub shows no result without one."""
 
 AnnotationSeverity = Literal["error", "warning"]
 SarifLevel = Literal["error", "warning", "note"]
@@ -64,6 +69,10 @@ class SarifResult:
         rule: its kind.
         file: the file, relative to the repository; or a URL.
         where: the record, and where in there; "" for the whole file.
+        line: from 1.
+        count: how often it was found.
+        identity: what makes it the same in another log, wherever its line moves; "" where the line decides.
+        logged: the log in which it was found, and the line of it; None for none.
     """
 
     rule: str
@@ -71,6 +80,10 @@ class SarifResult:
     message: str
     file: str
     where: str
+    line: int = FIRST_LINE
+    count: int = 1
+    identity: str = ""
+    logged: tuple[str, int] | None = None
 
 
 def sarif(version: str, rules: Mapping[str, str], results: Sequence[SarifResult]) -> dict[str, Any]:
@@ -99,18 +112,38 @@ def sarif(version: str, rules: Mapping[str, str], results: Sequence[SarifResult]
 
 
 def _result(result: SarifResult, number: int) -> dict[str, Any]:
-    from urllib.parse import quote  # noqa: PLC0415 (annotations do without)
-
-    uri = quote(os.fsencode(result.file), safe="/:" if is_url(result.file) else "/")
-    physical = {"artifactLocation": {"uri": uri}, "region": FIRST_LINE}
-    location: dict[str, Any] = {"physicalLocation": physical}
+    location = _location(result.file, result.line)
     if result.where:
         location["logicalLocations"] = [{"fullyQualifiedName": result.where}]
-    message = {"text": result.message}
-    return {
+    made: dict[str, Any] = {
         "ruleId": result.rule,
         "ruleIndex": number,
         "level": result.level,
-        "message": message,
+        "message": {"text": result.message},
         "locations": [location],
     }
+    if result.count > 1:
+        made["occurrenceCount"] = result.count
+    if result.identity:
+        made["partialFingerprints"] = {"primaryLocationLineHash": result.identity}
+    if result.logged is not None:
+        made["relatedLocations"] = [{**_location(*result.logged), "message": {"text": "in the log"}}]
+    return made
+
+
+def _location(file: str, line: int) -> dict[str, Any]:
+    return {"physicalLocation": {"artifactLocation": {"uri": _uri(file)}, "region": {"startLine": line}}}
+
+
+def _uri(file: str) -> str:
+    """A path relative to the repository, or the URL of a file that lies elsewhere."""
+    from urllib.parse import quote  # noqa: PLC0415 (annotations do without)
+
+    try:
+        data = os.fsencode(file)
+    except UnicodeEncodeError:  # half a character, which JSON of programs may have
+        data = escaped(file).encode()
+    if drive := WINDOWS_DRIVE.match(file):
+        return f"file:///{drive[0]}{quote(data[2:].replace(BACKSLASH, b'/'))}"
+    own = quote(data, safe="/:" if is_url(file) else "/")
+    return f"file://{own}" if own.startswith("/") else own

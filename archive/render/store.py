@@ -6,19 +6,40 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import counted
+from archive.base.tables import Column
+from archive.formats.release_label import labels_in_words
+from archive.render.as_csv import with_keys
 from archive.render.fitted_table import FittedTable
 from archive.store.entries import ID_SHOWN, entry_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from archive.store.entries import Addition, AnyEntry
     from archive.store.upkeep import Cleaned
 
+ENTRIES = (
+    Column("archive_id", "archive id"),
+    Column("redacted_id", "redacted id"),
+    Column("prefix", "prefix"),
+    Column("top", "top"),
+    Column("file", "file", "name"),
+    Column("labels", "label"),
+    Column("size", "bytes", "number"),
+    Column("kept_size", "kept in", "number"),
+    Column("added", "added"),
+)
+LISTED = with_keys(*(column.key for column in ENTRIES if column.key != "file"), "digest")
+OPTIONAL: Mapping[str, Callable[[AnyEntry], object]] = {
+    "redacted_id": lambda entry: entry.facts.redacted_id,
+    "labels": lambda entry: entry.labels,
+}
+"""Columns that are left out where no companion has such a thing."""
 OUTCOMES = {
     "added": "added",
     "replaced": "replaced",
     "same": "kept already",
+    "labelled": "labelled",
     "no debug info": "without debug info, skipped",
     "failed": "failed",
 }
@@ -26,23 +47,31 @@ OUTCOMES = {
 
 
 def entries_table(entries: Sequence[AnyEntry]) -> FittedTable:
-    """A line for each companion; with the ids of redacted archives, where some have others."""
-    has_redacted = any(entry.facts.redacted_id for entry in entries)
-    ids = ["archive id", "redacted id"] if has_redacted else ["archive id"]
-    table = FittedTable([(heading, "text") for heading in (*ids, "prefix", "top")])
-    table.columns = [
-        *table.columns,
-        ("file", "name"),
-        ("bytes", "number"),
-        ("kept in", "number"),
-        ("added", "text"),
+    """A line for each companion; with ids of redacted archives and labels, where some have them."""
+    shown = [
+        column for column in ENTRIES if column.key not in OPTIONAL or any(map(OPTIONAL[column.key], entries))
     ]
+    table = FittedTable([(column.title, column.holds) for column in shown])
     for entry in entries:
-        facts = entry.facts
-        known_by = [facts.archive_id, facts.redacted_id][: len(ids)]
-        names = *(one[:ID_SHOWN] for one in known_by), str(facts.prefix or ""), facts.top, entry.file
-        table.add(*names, entry.size, entry.kept_size, day_of(entry.added))
+        cells = entry_cells(entry)
+        table.add(*(cells[column.key] for column in shown))
     return table
+
+
+def entry_cells(entry: AnyEntry) -> dict[str, str | int]:
+    """The cell of each column."""
+    facts = entry.facts
+    return {
+        "archive_id": facts.archive_id[:ID_SHOWN],
+        "redacted_id": facts.redacted_id[:ID_SHOWN],
+        "prefix": str(facts.prefix or ""),
+        "top": facts.top,
+        "file": entry.file,
+        "labels": ", ".join(entry.labels),
+        "size": entry.size,
+        "kept_size": entry.kept_size,
+        "added": day_of(entry.added),
+    }
 
 
 def entries_total(entries: Sequence[AnyEntry], bases: int) -> str:
@@ -71,7 +100,7 @@ def added_line(file: str, addition: Addition[AnyEntry]) -> str:
     """What became of a file; the whole archive id, for an app to log."""
     entry = addition.entry
     prefix = f", prefix {entry.facts.prefix}" if entry.facts.prefix else ""
-    what = OUTCOMES[addition.outcome]
+    what = labels_in_words(OUTCOMES[addition.outcome], entry.labels)
     return f"{file}: {what}, {entry.archive_id}{prefix}, {entry.size:,} bytes in {entry.kept_size:,}"
 
 

@@ -22,6 +22,7 @@ from archive.companion.build import build_companion
 from archive.companion.layout import CompanionLayout
 from archive.container.write import write_archive
 from archive.formats.record_kinds import METHOD_HANDLES
+from archive.formats.release_label import checked_label
 from archive.reader.collect import check_debug_info
 from archive.reader.halves.companions import companion_contents
 from archive.reader.halves.joined import check_gives
@@ -92,6 +93,7 @@ def split(
     layout: CompanionLayout | str = CompanionLayout.PACKED,
     level: int = 9,
     fingerprints: bool = False,
+    label: str = "",
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Split:
@@ -112,15 +114,17 @@ def split(
         level: of zstd, 1 to 22.
         fingerprints: let the companion have digests of the lines of generated code, 3 bytes each, which show
             whether a log has this model's code: see :mod:`archive.reader.line_digests`.
+        label: what the release is called, ``1.4.2``; the companion has it, and stores show it.
         force: replace existing files.
         limits: what hostile input may cost.
 
     Raises:
         ArchiveError: the archive has no debug information or cannot be read, ``handles`` is given and there
-            are none, kinds are and it has no exported programs or compiled models, or it changed meanwhile; a
-            target exists or isn't a regular file.
+            are none, kinds are and it has no exported programs or compiled models, or it changed meanwhile;
+            ``label`` isn't a label; a target exists or isn't a regular file.
         OSError: a file cannot be read or written; then no target has been touched.
     """
+    label = label and checked_label(label)
     with rewriting(source, companion, out, force=force, limits=limits, kinds=SPLIT_KINDS) as work:
         opened = work.archive
         check_archive(opened)
@@ -129,7 +133,7 @@ def split(
         check_debug_info(opened, kinds, kept_records=kept.as_they_are)
         opened.digests.begin()
         opened.container.streams.begin(by_pytorch=True)
-        contents = companion_contents(opened, kept, fingerprints=fingerprints)
+        contents = companion_contents(opened, kept, fingerprints=fingerprints, label=label)
         remains = Remains.of(opened, kinds, kept)
         members = with_new_id(remains.members(opened), opened.container.records)
         data = build_companion(contents, CompanionLayout.named(layout), level)

@@ -132,7 +132,7 @@ class Companions:
         after: Annotated[str, Query(description="The id after which the page begins.")] = "",
         limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
         prefix: Annotated[int | None, Query(ge=0, description="The prefix of unique handles.")] = None,
-        name: Annotated[str, Query(description="A part of the name of the file, or of the top class.")] = "",
+        name: Annotated[str, Query(description="A part of the file's name, top class or label.")] = "",
         facts: Annotated[bool, Query(description="List handles and code records, too.")] = False,
     ) -> Response:
         """A page of companions, in the order of their ids."""
@@ -183,9 +183,10 @@ class Companions:
         root: Annotated[str, Query(max_length=LONGEST_NAME, description="The archive's root.")] = "",
         serialization_id: Annotated[str, Query(max_length=MAX_ID, description="The archive's own id.")] = "",
         replace: Annotated[bool, Query(description="Take the place of another of its archive id.")] = False,
+        label: Annotated[str, Query(max_length=64, description="What the release is called: 1.4.2.")] = "",
     ) -> Response:
         """Add a companion, or the companion of an archive."""
-        sent = work.Sent(name or "sent.ptdbg", root, serialization_id, replace)
+        sent = work.Sent(name or "sent.ptdbg", root, serialization_id, replace, label)
         self._check_token(request.headers.get("authorization", ""))
         with self._spool.file() as body, self._spool.file() as answer:
             await receive(request, body, self._settings)

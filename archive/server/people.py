@@ -97,6 +97,7 @@ class PeopleRoutes:
         rows = [
             (
                 text_of(entry.file),
+                text_of(", ".join(entry.labels)),
                 text_of(entry.facts.top),
                 f'<a href="{COMPANIONS}/{quote(entry.archive_id)}">{text_of(entry.archive_id)}</a>',
                 f"{entry.prefix or ''}",
@@ -108,7 +109,7 @@ class PeopleRoutes:
         search = (
             f'<form action="/models"><label>Name <input name="name" value="{text_of(name)}"></label></form>'
         )
-        titles = ("File", "Top module", "Archive id", "Handle prefix", "Bytes of its debug info")
+        titles = ("File", "Releases", "Top module", "Archive id", "Handle prefix", "Bytes of its debug info")
         count = f"<p>{counted(len(entries), 'model')} of {len(every):,}{rest}</p>"
         return html.page("Models", search + count + html.table(titles, rows))
 

@@ -163,6 +163,7 @@ class Sent(NamedTuple):
     root: str
     serialization_id: str
     replace: bool
+    label: str
 
 
 class _Worker:
@@ -320,7 +321,7 @@ def parsed(content: bytes) -> HandlesRequest | LogRequest:
 def add(body: Path, answer: Path, sent: Sent) -> bool:
     """Add a companion, or that of an archive, and answer what the store says in JSON; whether it is new."""
     store = _worker.shelf.store
-    made = made_of(FileInMemory(body.read_bytes(), sent.name), sent.name, store.limits)
+    made = made_of(FileInMemory(body.read_bytes(), sent.name), sent.name, store.limits, sent.label)
     if not made.serialization_id:  # it was a companion, which does not hold these
         made = made._replace(root=one_line(sent.root), serialization_id=one_line(sent.serialization_id))
     addition = store.add(made, replace=sent.replace)

@@ -10,7 +10,6 @@ import os
 import re
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +22,7 @@ from archive.base.errors import ArchiveError, in_file, one_line, shown
 from archive.companion.magic import is_companion
 from archive.companion.parse import parse_companion
 from archive.formats.record_kinds import KINDS_TO_SOURCE, MetadataKind, place_of_companion
+from archive.formats.release_label import MOST_LABELS, checked_label
 from archive.io.mapped import Mapped, in_memory
 from archive.reader import opening
 from archive.reader.collect import line_digests_of
@@ -31,8 +31,18 @@ from archive.reader.halves.companions import companion_of as split_companion_of
 from archive.reader.line_digests import packed_digests
 from archive.reader.recognition import SHRUNK_KINDS, kind_in
 from archive.store.files import MOST_SHARED
-from archive.store.kept import MOST_TIME, CompanionParts, Given, KeptNotes, build_kept, difference
-from archive.store.plain import recipe_of
+from archive.store.kept import (
+    GOOD,
+    HEADER,
+    MOST_TIME,
+    STRONG,
+    CompanionParts,
+    Given,
+    KeptNotes,
+    build_kept,
+    difference,
+)
+from archive.store.plain import PlainForm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +53,7 @@ if TYPE_CHECKING:
     from archive.reader.facts import Facts
     from archive.store.entries import StoreEntry
     from archive.store.files import KeptFiles
-    from archive.store.kept import Inflated
+    from archive.store.kept import Base, Inflated
 
 EPOCH = "SOURCE_DATE_EPOCH"
 """The environment variable that has the time to note, where builds are to be the same each time."""
@@ -52,6 +62,8 @@ MOST_DEPTH = 50
 """The most bases in a chain: reading the first companion of a chain inflates all of them."""
 MOST_TRIED = 4
 """Companions that are tried as the base."""
+LITTLE = 64
+"""Bytes that differ from a base so little that no other one is tried: less than the header takes."""
 WORTH = 0.8
 """A base must make the file smaller by this factor: a companion without one is read at once."""
 
@@ -73,6 +85,7 @@ class MadeCompanion(NamedTuple):
     Attributes:
         lines: digests of the lines of each code record, concatenated; none where it has no code.
         facts: by which failures name the companion, where it was opened to make this.
+        labels: of releases that have it.
     """
 
     companion: bytes
@@ -81,12 +94,17 @@ class MadeCompanion(NamedTuple):
     serialization_id: str
     lines: Mapping[str, bytes] = MappingProxyType({})
     facts: Facts | None = None
+    labels: tuple[str, ...] = ()
+
+    def labelled(self, label: str) -> MadeCompanion:
+        """The same with one more label; "" is none."""
+        return self._replace(labels=united(self.labels, [checked_label(label)])) if label else self
 
 
-def made_of(source: Source, name: str, limits: Limits) -> MadeCompanion:
-    """The companion of a companion, or of an archive with debug info."""
+def made_of(source: Source, name: str, limits: Limits, label: str = "") -> MadeCompanion:
+    """The companion of a companion, or of an archive with debug info; ``label`` is one of its releases."""
     file = Mapped(in_memory(source), name or None)
-    label = one_line(PurePath(os.fspath(name) or file.name).name)
+    file_name = one_line(PurePath(os.fspath(name) or file.name).name)
     data = bytes(file.data) if is_companion(file.data) else b""
     with (
         memory.charged(limits.allowance(len(file.data))),
@@ -95,11 +113,14 @@ def made_of(source: Source, name: str, limits: Limits) -> MadeCompanion:
     ):
         if data:
             _ = archive.records  # all of it is read and checked
-            return MadeCompanion(data, label, "", "", {}, facts_of(archive))
+            own = archive.companion.label if archive.companion else ""
+            return MadeCompanion(data, file_name, "", "", {}, facts_of(archive)).labelled(own).labelled(label)
         companion = _companion_of(archive)
         lines = {name: packed_digests(digests) for name, digests in line_digests_of(archive).items()}
         root, serialization_id = one_line(archive.root), facts_of(archive).serialization_id
-        return MadeCompanion(companion, label, root, serialization_id, lines)
+        own = archive.companion.label if archive.companion else ""
+        made = MadeCompanion(companion, file_name, root, serialization_id, lines)
+        return made.labelled(own).labelled(label)
 
 
 def _companion_of(archive: Archive) -> bytes:
@@ -128,9 +149,10 @@ class NewCompanion(NamedTuple):
 def new_of(made: MadeCompanion, limits: Limits) -> NewCompanion:
     """A companion that is about to be added, read and checked."""
     with in_file(made.file), memory.charged(limits.allowance(len(made.companion))):
-        recipe = recipe_of(memoryview(made.companion))
-        notes = KeptNotes(made.file, _now(), made.root, made.serialization_id, recipe, made.lines)
-        parts = CompanionParts.of(made.companion, notes)
+        plain, recipe = PlainForm.of(memoryview(made.companion))
+        facts = (made.file, _now(), made.root, made.serialization_id, recipe, made.lines, made.labels)
+        notes = KeptNotes(*facts)
+        parts = CompanionParts(made.companion, notes.built(), plain)
     if made.facts is not None:
         return NewCompanion(parts, notes, made.facts)
     with (
@@ -151,25 +173,41 @@ def _now() -> int:
     return int(given)
 
 
-def with_lines(new: NewCompanion, kept: Inflated, limits: Limits) -> NewCompanion:
+def united(labels: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
+    """The labels of a companion, and others that it gets."""
+    return tuple(dict.fromkeys([*labels, *others]))
+
+
+def check_labels(labels: Sequence[str], name: str) -> None:
+    """Refuse a companion with more labels than one may have."""
+    if len(labels) > MOST_LABELS:
+        raise ArchiveError(
+            file=name, expected=f"labels of {MOST_LABELS} releases at most", found=f"{len(labels)}"
+        )
+
+
+def with_notes(new: NewCompanion, kept: Inflated, limits: Limits) -> NewCompanion:
     """A companion with line digests of its code: its own ones, or those kept under its archive id.
 
-    Archives of one id have the same code. Where the new companion adds nothing but its lines, the kept one
-    gets them.
+    Archives of one id have the same code. Where the new companion adds nothing but its lines or labels, the
+    kept one gets them.
     """
     notes = new.notes
     if not notes.lines and kept.notes.lines:
         notes = replace(notes, lines=kept.notes.lines)
-    elif not kept.notes.lines and notes.lines and holds(kept, new.parts):
-        notes = replace(kept.notes, lines=notes.lines)
+    adds = (notes.lines and not kept.notes.lines) or not set(notes.labels) <= set(kept.notes.labels)
+    if adds and holds(kept, new.parts):
+        labels = united(kept.notes.labels, notes.labels)
+        notes = replace(kept.notes, lines=kept.notes.lines or notes.lines, labels=labels)
         parts = CompanionParts(Given.of(kept, limits).data, notes.built(), bytes(kept.plain))
         return NewCompanion(parts, notes, new.facts)
     return NewCompanion(new.parts._replace(notes=notes.built()), notes, new.facts)
 
 
 def holds_all(kept: Inflated, new: NewCompanion) -> bool:
-    """Whether the kept companion has the facts of a new one, and its line digests."""
-    return holds(kept, new.parts) and (bool(kept.notes.lines) or not new.notes.lines)
+    """Whether the kept companion has the facts of a new one, its line digests and its labels."""
+    has_lines = bool(kept.notes.lines) or not new.notes.lines
+    return has_lines and set(new.notes.labels) <= set(kept.notes.labels) and holds(kept, new.parts)
 
 
 def holds(kept: Inflated, parts: CompanionParts) -> bool:
@@ -180,8 +218,8 @@ def holds(kept: Inflated, parts: CompanionParts) -> bool:
 
 
 def _content(plain: bytes | memoryview) -> tuple[dict[str, bytes], list[bytes], bytes]:
-    """All facts of a companion, in whichever layout: columns by name, strings, and raw records."""
-    parsed = parse_companion(memoryview(plain))
+    """All facts of a companion, in whichever layout and release: columns by name, strings, raw records."""
+    parsed = parse_companion(memoryview(plain)).unlabelled()
     columns: dict[str, bytes] = {
         name: np.ascontiguousarray(values, "<i8").tobytes() for name, values in parsed.columns.items()
     }
@@ -189,20 +227,14 @@ def _content(plain: bytes | memoryview) -> tuple[dict[str, bytes], list[bytes], 
 
 
 def content_of(kept: Inflated) -> str:
-    """A digest, in hex, of all that :func:`holds` compares, and of the line digests beside it."""
+    """A digest, in hex, of all that :func:`holds` compares, and of line digests and labels beside it."""
     columns, strings, raw = _content(kept.plain)
     pairs = [*sorted(kept.notes.lines.items()), *sorted(columns.items())]
+    pairs += [("label", label.encode()) for label in sorted(kept.notes.labels)]
     parts = [part for name, data in pairs for part in (name.encode(), data)]
     parts += [*strings, raw]
     lengths = np.array([len(part) for part in parts], "<i8")
     return digest_of(lengths.tobytes(), *parts).hex()
-
-
-def check_prefix(facts: Facts, entries: Mapping[str, StoreEntry]) -> None:
-    """Refuse a companion whose prefix is another archive's."""
-    for entry in entries.values():
-        if facts.prefix and entry.prefix == facts.prefix and entry.archive_id != facts.archive_id:
-            raise taken_prefix(facts.prefix, entry.label)
 
 
 def taken_prefix(prefix: int, owner: str) -> TakenError:
@@ -217,14 +249,14 @@ def taken_prefix(prefix: int, owner: str) -> TakenError:
 # --- the base
 
 
-def kin_of(facts: Facts, entries: Mapping[str, StoreEntry]) -> Sequence[StoreEntry]:
+def kin_of(facts: Facts, entries: dict[str, StoreEntry]) -> Sequence[StoreEntry]:
     """The companions that may resemble one, likeliest first: those of its top class, those added last.
 
     Entries are in the order of adding. Their depths are the index's; :func:`smallest` looks them up.
     """
     kin: list[StoreEntry] = []
     others: list[StoreEntry] = []
-    for archive_id, entry in reversed([*entries.items()]):
+    for archive_id, entry in reversed(entries.items()):
         if archive_id != facts.archive_id and entry.depth < MOST_DEPTH:
             if entry.facts.qualified_top == facts.qualified_top:
                 kin.append(entry)
@@ -237,18 +269,22 @@ def kin_of(facts: Facts, entries: Mapping[str, StoreEntry]) -> Sequence[StoreEnt
 
 def smallest(parts: CompanionParts, kin: Iterable[StoreEntry], files: KeptFiles) -> bytes:
     """The smallest file that keeps a companion: with one of its kin as base, or without a base."""
-    without_base = build_kept(parts, None)
     if len(parts.plain) > MOST_SHARED:
-        return without_base
-    bases = []
+        return build_kept(parts, None)
+    best: tuple[int, Base] | None = None
     for entry in kin:
         try:
             base = files.base(entry.archive_id)
         except (ArchiveError, OSError):  # it is broken or was removed meanwhile; `check` reports it
             continue
         if len(base.body) <= MOST_SHARED and base.depth < MOST_DEPTH:
-            bases.append(base)
-    if not bases:
-        return without_base
-    with_base = build_kept(parts, min(bases, key=partial(difference, parts)))
-    return with_base if len(with_base) < WORTH * len(without_base) else without_base
+            size = difference(parts, base)
+            if best is None or size < best[0]:
+                best = size, base
+            if size <= LITTLE:
+                break
+    if best is not None:
+        with_base = build_kept(parts, best[1], GOOD if best[0] <= LITTLE else STRONG)
+        if len(with_base) < WORTH * (HEADER.size + difference(parts, None)):
+            return with_base
+    return build_kept(parts, None)

@@ -23,9 +23,10 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -39,8 +40,17 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.quick_dataclass import dataclass
 from archive.companion.parse import parse_companion
 from archive.formats.archive_id import ID_TEXT
+from archive.formats.release_label import MOST_LABELS
 from archive.reader.facts import facts_of
-from archive.store.adding import MadeCompanion, TakenError, content_of, made_of, new_of, taken_prefix
+from archive.store.adding import (
+    MadeCompanion,
+    TakenError,
+    check_labels,
+    content_of,
+    made_of,
+    new_of,
+    taken_prefix,
+)
 from archive.store.catalogue import opened_plain
 from archive.store.entries import Addition, ServerEntry, as_listed, entry_json, parsed_entry, read_values
 from archive.store.finding import StoreContents, meant_by, one_of
@@ -101,6 +111,7 @@ class Bucket(Closing):
         self._unread: dict[str, str] = {}
         self._foreign: list[str] = []
         self._entries: Sequence[BucketEntry] = ()
+        self._copies: Mapping[str, Sequence[str]] = {}
         self._listed = -FRESH
 
     @classmethod
@@ -163,10 +174,13 @@ class Bucket(Closing):
         entries = known | {key: entry for key, entry in found.items() if entry is not None}
         if len(entries) > len(known):
             self._write_index(entries, version)
-        best: dict[tuple[str, str], BucketEntry] = {}
-        for entry in sorted(entries.values(), key=lambda entry: entry.kept_size):
-            best[entry.archive_id, entry.digest] = entry  # of two copies, the one with line digests
-        self._entries = sorted(best.values(), key=lambda entry: entry.key)
+        copies: defaultdict[tuple[str, str], list[BucketEntry]] = defaultdict(list)
+        for entry in sorted(entries.values(), key=lambda entry: (entry.kept_size, entry.key)):
+            copies[entry.archive_id, entry.digest].append(entry)
+        # Of several copies, the one with line digests, and the labels of all.
+        every = [replace(same[-1], labels=_labels_of(same)) for same in copies.values()]
+        self._entries = sorted(every, key=lambda entry: entry.key)
+        self._copies = {same[-1].key: [one.key for one in same] for same in copies.values()}
         self._unread, self._foreign = unread, [key for key in sizes if key not in keys]
         self._listed = time.monotonic()
 
@@ -237,15 +251,17 @@ class Bucket(Closing):
     # Changes
 
     def add(
-        self, source: Source | MadeCompanion, *, name: str = "", replace: bool = False
+        self, source: Source | MadeCompanion, *, name: str = "", replace: bool = False, label: str = ""
     ) -> Addition[BucketEntry]:
         """Add a companion, or the companion of an archive. Others of its archive id stay unless replaced.
+
+        An object never changes: what is there already is there once more with another label.
 
         Raises:
             TakenError: its prefix is another archive's; nothing is added.
         """
         made = source if isinstance(source, MadeCompanion) else made_of(source, name, self.limits)
-        new = new_of(made, self.limits)
+        new = new_of(made.labelled(label), self.limits)
         data = build_kept(new.parts, None)
         header = read_header(memoryview(data))
         with memory.charged(self.limits.allowance(len(data))):
@@ -267,6 +283,14 @@ class Bucket(Closing):
         for other in others if replace else ():
             self._objects.remove(other)
         self._listed = -FRESH
+        if is_new and others and not replace and entry.labels:  # it may have been there with other labels
+            listed = {(one.archive_id, one.digest): one for one in self.entries()}
+            same = listed.get((archive_id, entry.digest))
+            if same is not None and len(self._copies[same.key]) > 1:
+                if not set(entry.labels) <= set(same.labels):  # the list has no room for them
+                    self._objects.remove(key)
+                    check_labels([*same.labels, *entry.labels], entry.file)
+                return Addition(same, "labelled")
         return Addition(entry, "replaced" if replace and others else "added" if is_new else "same")
 
     def _claim(self, prefix: int, archive_id: str) -> None:
@@ -282,7 +306,8 @@ class Bucket(Closing):
         """Remove a companion by the name of its object. The claim of its prefix stays until :meth:`gc`."""
         if not KEY.fullmatch(key):
             raise ArchiveError(f"no companion is called {shown(key)}", file=self.file)
-        self._objects.remove(key)
+        for copy in self._copies.get(key, [key]):
+            self._objects.remove(copy)
         self._listed = -FRESH
 
     def gc(self) -> Cleaned:
@@ -335,6 +360,11 @@ class Bucket(Closing):
                     yield Diagnostic("warning", entry.key, "", f"its prefix {entry.prefix} is {why}")
         for name in self._foreign:
             yield Diagnostic("warning", one_line(name), "", "isn't an object of a store; ignored")
+
+
+def _labels_of(copies: Sequence[BucketEntry]) -> tuple[str, ...]:
+    """The labels of several copies of a companion."""
+    return tuple(dict.fromkeys(label for one in copies for label in one.labels))[:MOST_LABELS]
 
 
 def _known(values: Mapping[str, object]) -> Iterator[tuple[str, BucketEntry]]:

@@ -19,8 +19,6 @@ from archive.store.index import build_index, read_index
 from archive.store.kept import base_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from archive.base.limits import Limits
     from archive.reader.archive import Archive
     from archive.store.files import KeptFiles
@@ -47,24 +45,25 @@ class Catalogue:
         self._files = files
         self._limits = limits
         self._lock = RLock()
-        self._entries: Mapping[str, StoreEntry] | None = None
+        self._entries: dict[str, StoreEntry] | None = None
+        self._prefixes: dict[int, set[str]] | None = None
         self._seen = self._left = 0  # the folder's time of change: when it was listed, and after our own
         self._unwritten = 0
         self._has_index = False
 
-    def entries(self) -> Mapping[str, StoreEntry]:
+    def entries(self) -> dict[str, StoreEntry]:
         """All entries by archive id, as the files are now."""
         with self._lock:
             changed = self._folder.changed()
             is_recent = changed != self._seen or time.time_ns() - changed < SETTLED
             return self._listed() if self._entries is None or is_recent else self._kept()
 
-    def known(self) -> Mapping[str, StoreEntry]:
+    def known(self) -> dict[str, StoreEntry]:
         """All entries by archive id, as the files were when they were listed last."""
         with self._lock:
             return self._listed() if self._entries is None else self._kept()
 
-    def while_locked(self, *, is_unchanged: bool) -> Mapping[str, StoreEntry]:
+    def while_locked(self, *, is_unchanged: bool) -> dict[str, StoreEntry]:
         """All entries by archive id, as the files are now, while this process has the lock.
 
         Args:
@@ -76,13 +75,13 @@ class Catalogue:
                 return self._listed()
             return self._kept() if self._folder.changed() in {self._seen, self._left} else self._listed()
 
-    def _listed(self) -> Mapping[str, StoreEntry]:
+    def _listed(self) -> dict[str, StoreEntry]:
         changed = self._folder.changed()
-        self._entries = self._refreshed(self._entries)
+        self._entries, self._prefixes = self._refreshed(self._entries), None
         self._seen = changed
         return self._kept()
 
-    def _kept(self) -> Mapping[str, StoreEntry]:
+    def _kept(self) -> dict[str, StoreEntry]:
         self._keep_index()
         return self._entries or {}
 
@@ -95,7 +94,7 @@ class Catalogue:
                 self.write()
             self._has_index = is_there
 
-    def _refreshed(self, before: Mapping[str, StoreEntry] | None) -> Mapping[str, StoreEntry]:
+    def _refreshed(self, before: dict[str, StoreEntry] | None) -> dict[str, StoreEntry]:
         """The entries of the files that there are now, of which some are known from before."""
         old = read_index(self._folder) if before is None else {**self.damaged, **before}
         names = self._folder.companion_names()
@@ -132,16 +131,37 @@ class Catalogue:
     def note(self, entry: StoreEntry) -> None:
         """Take note of a companion that was added just now."""
         with self._lock:
-            entries = dict(self._entries or {})
-            entries.pop(entry.archive_id, None)  # the last one added stands last
-            self._entries = entries | {entry.archive_id: entry}
+            entries = dict(self._entries or {})  # a new one: what was given out stays as it is
+            before = entries.pop(entry.archive_id, None)
+            entries[entry.archive_id] = entry  # the last one added stands last
+            self._entries = entries
+            self._note_prefix(entry, before)
             self._left = self._folder.changed()
             self._unwritten += 1
+
+    def owner_of(self, prefix: int, archive_id: str) -> StoreEntry | None:
+        """The companion of another archive that has a prefix of unique handles."""
+        with self._lock:
+            entries = self._entries or {}
+            if self._prefixes is None:
+                self._prefixes = {}
+                for entry in entries.values():
+                    self._note_prefix(entry, None)
+            owners = self._prefixes.get(prefix, set()) - {archive_id} if prefix else set()
+            return entries[min(owners)] if owners else None
+
+    def _note_prefix(self, entry: StoreEntry, before: StoreEntry | None) -> None:
+        """Note whose an entry's prefix is, where it is known of all others."""
+        if self._prefixes is None:
+            return
+        if before is not None:
+            self._prefixes[before.prefix].discard(before.archive_id)
+        self._prefixes.setdefault(entry.prefix, set()).add(entry.archive_id)
 
     def forget(self) -> None:
         """Rebuild the index: the one on the disk is wrong."""
         with self._lock:
-            self._entries = self._refreshed({})
+            self._entries, self._prefixes = self._refreshed({}), None
             self._unwritten = 1
             self.write()
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 from archive.base.errors import ArchiveError, shown
 from archive.base.quick_dataclass import dataclass
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
+from archive.formats.release_label import LABEL_TEXT, LABEL_WORDS, MOST_LABELS, labels_in_words
 from archive.formats.schema.json import JsonClass, ListOf, Matching, UpTo, checked
 from archive.reader.facts import Facts, facts_of
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from archive.store.kept import KeptHeader, KeptNotes
     from archive.store.opened import Signature
 
-    Outcome = Literal["added", "same", "replaced"]
+    Outcome = Literal["added", "same", "labelled", "replaced"]
 
 EntryT_co = TypeVar("EntryT_co", bound="CompanionEntry", covariant=True)
 
@@ -47,6 +48,7 @@ ENTRY = JsonClass(
         "handles": ListOf(ListOf(NUMBER)),
         "code": ListOf("str"),
     },
+    {"labels": ListOf(Matching(LABEL_TEXT, LABEL_WORDS))},
     docs={
         "archive_id": "of its archive, in hex",
         "redacted_id": "that of the redacted archive that it fits, too; empty for none",
@@ -62,6 +64,7 @@ ENTRY = JsonClass(
         "digest": "of the companion",
         "handles": "ascending runs: the first and the last of each",
         "code": "the names of the code records",
+        "labels": "of the releases that have it, in the order of adding",
     },
 )
 """What ``store ls --json`` and a server say of a companion."""
@@ -80,6 +83,7 @@ class CompanionEntry:
     added: int
     size: int
     digest: str
+    labels: tuple[str, ...]
 
     @property
     def archive_id(self) -> str:
@@ -97,19 +101,30 @@ class CompanionEntry:
         return self.facts.prefix
 
     @property
-    def label(self) -> str:
+    def name(self) -> str:
         """Name and id: ``Ranker@3f9a1234abcd``."""
-        return label_of(self.file, self.archive_id)
+        return name_of_kept(self.file, self.archive_id)
 
     @property
-    def full_label(self) -> str:
+    def full_name(self) -> str:
         """The same with the beginning of its digest, where a store has several of an archive id."""
-        return f"{self.label}/{self.digest[:8]}"
+        return f"{self.name}/{self.digest[:8]}"
+
+    @property
+    def titles(self) -> tuple[str, str]:
+        """Both names with the labels of its releases: ``Ranker@3f9a1234abcd (1.4.2)``."""
+        return labels_in_words(self.name, self.labels), labels_in_words(self.full_name, self.labels)
+
+    @property
+    def release_names(self) -> frozenset[str]:
+        """What a person may call its releases: ``1.4.2``, ``Ranker@1.4.2``."""
+        stem = PurePath(self.file).stem
+        return frozenset([*self.labels, *(f"{stem}@{label}" for label in self.labels)])
 
     def has_in_name(self, part: str) -> bool:
-        """Whether the name of its file, or of its top class, has a part, in whatever case."""
+        """Whether its file's name, its top class or a label has a part, in whatever case."""
         wanted = part.casefold()
-        return wanted in self.file.casefold() or wanted in self.facts.top.casefold()
+        return any(wanted in word.casefold() for word in (self.file, self.facts.top, *self.labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +173,12 @@ class Addition(NamedTuple, Generic[EntryT_co]):
 AnyEntry: TypeAlias = StoreEntry | ServerEntry
 
 
-def read_values(facts: Facts, notes: KeptNotes, header: KeptHeader) -> tuple[Facts, str, str, int, int, str]:
+def read_values(
+    facts: Facts, notes: KeptNotes, header: KeptHeader
+) -> tuple[Facts, str, str, int, int, str, tuple[str, ...]]:
     """What every entry has of a companion that was read: the values of a :class:`CompanionEntry`."""
     known = replace(facts, serialization_id=notes.serialization_id)
-    return known, notes.root, notes.file, notes.added, header.size, header.digest.hex()
+    return known, notes.root, notes.file, notes.added, header.size, header.digest.hex(), notes.labels
 
 
 def as_listed(archive: Archive, entry: CompanionEntry, where: str) -> Archive:
@@ -175,7 +192,7 @@ def as_listed(archive: Archive, entry: CompanionEntry, where: str) -> Archive:
     return archive
 
 
-def label_of(file: str, archive_id: str) -> str:
+def name_of_kept(file: str, archive_id: str) -> str:
     """The name of a file and the beginning of an archive id: ``Ranker@3f9a1234abcd``."""
     return f"{PurePath(file).stem}@{archive_id[:ID_SHOWN]}"
 
@@ -196,6 +213,7 @@ def entry_json(entry: AnyEntry, *, complete: bool) -> dict[str, Any]:
         "size": entry.size,
         "kept_size": entry.kept_size,
         "digest": entry.digest,
+        "labels": list(entry.labels),
     }
     if complete:
         values["handles"] = [[run.start, run.stop - 1] for run in facts.handles]
@@ -206,7 +224,14 @@ def entry_json(entry: AnyEntry, *, complete: bool) -> dict[str, Any]:
 def parsed_entry(values: object) -> ServerEntry:
     """An entry of what a server says of a companion, all of it."""
     given: dict[str, Any] = checked(values, ENTRY)
-    known = given | {"handles": _runs(given["handles"]), "code": frozenset(given["code"])}
+    labels = tuple(given.get("labels", []))  # a server of before there were some lists none
+    if len(labels) > MOST_LABELS:
+        raise ArchiveError(place="labels", expected=f"{MOST_LABELS} at most", found=f"{len(labels):,}")
+    known = given | {
+        "handles": _runs(given["handles"]),
+        "code": frozenset(given["code"]),
+        "labels": labels,
+    }
     facts = Facts(**{field.name: known[field.name] for field in fields(Facts)})
     own = {field.name: known[field.name] for field in fields(ServerEntry) if field.name in known}
     return ServerEntry(facts, **own)

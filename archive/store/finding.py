@@ -41,13 +41,15 @@ def meant_by(entries: Sequence[EntryT], word: str) -> Sequence[EntryT]:
     Args:
         word: an archive id or the beginning of one (four digits or more), a prefix of unique handles, a
             serialization id, the name of the file that was added, with or without ending, the class of the
-            top module, or a name and an id as `store ls` has them: ``Ranker@3f9a1234abcd``, with the
-            beginning of a digest, ``…/827950d1``, where a bucket has several of an archive id.
+            top module, a label of a release, by itself or after the name (``Ranker@1.4.2``), or a name and an
+            id as `store ls` has them: ``Ranker@3f9a1234abcd``, with the beginning of a digest,
+            ``…/827950d1``, where a bucket has several of an archive id.
     """
     meant = [
         entry
         for entry in entries
-        if word in {*entry.facts.ids, entry.label, entry.full_label, *entry.facts.names(entry.file)}
+        if word in {*entry.facts.ids, entry.name, entry.full_name, *entry.titles}
+        or word in entry.facts.names(entry.file) | entry.release_names
     ]
     name, _, beginning = word.rpartition("@")
     digits = beginning.lower()
@@ -70,6 +72,9 @@ def one_of(entries: Sequence[EntryT], word: str, store: str) -> EntryT:
         short = "; of an id, give four digits or more" if TOO_SHORT.fullmatch(word.lower()) else ""
         raise ArchiveError(f"no companion has the id, prefix or name {word!r}{short}", file=store)
     is_id_enough = len({entry.archive_id for entry in meant}) > 1
-    labels = several([entry.label if is_id_enough else entry.full_label for entry in meant])
+    names = several([entry.titles[not is_id_enough] for entry in meant])
     wanted = "the id" if is_id_enough else "one of these names"
-    raise ArchiveError(f"{word!r} may be {labels}; give {wanted}", file=store)
+    labelled = next((entry for entry in meant if entry.labels), None)
+    if labelled is not None:
+        wanted += f", or a label like {PurePath(labelled.file).stem}@{labelled.labels[0]}"
+    raise ArchiveError(f"{word!r} may be {names}; give {wanted}", file=store)

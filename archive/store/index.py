@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archive.base.errors import ArchiveError
+from archive.formats.release_label import checked_label
 from archive.reader.facts import Facts
 from archive.store.entries import StoreEntry
 from archive.store.kept import MOST_TIME
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from archive.store.folder import Folder
 
-APPLICATION_ID, VERSION = 0x50544442, 2
+APPLICATION_ID, VERSION = 0x50544442, 3
 """``PRAGMA application_id`` and ``user_version`` of an index."""
 TABLE = """CREATE TABLE companions (
     archive_id TEXT PRIMARY KEY,
@@ -48,6 +49,7 @@ TABLE = """CREATE TABLE companions (
     added INTEGER,
     size INTEGER,
     digest TEXT,
+    labels TEXT,
     body TEXT,
     base TEXT,
     depth INTEGER,
@@ -55,7 +57,7 @@ TABLE = """CREATE TABLE companions (
     kept_size INTEGER,
     changed INTEGER
 ) WITHOUT ROWID"""
-TYPES = (str, int, str, str, str, bytes, str, str, str, str, int, int, str, str, str, int, int, int, int)
+TYPES = (str, int, str, str, str, bytes, str, str, str, str, int, int, str, str, str, str, int, int, int, int)
 INSERT = f"INSERT INTO companions VALUES ({', '.join('?' * len(TYPES))})"  # noqa: S608 (of constants)
 MOST_BYTES = 1 << 30
 """Bytes of an index that is read."""
@@ -133,6 +135,7 @@ def _row(entry: StoreEntry) -> tuple[object, ...]:
         entry.added,
         entry.size,
         entry.digest,
+        json.dumps(entry.labels, ensure_ascii=False),
         entry.body,
         entry.base,
         entry.depth,
@@ -144,7 +147,7 @@ def _entry(row: Sequence[Any], room: int) -> StoreEntry:
     """The entry in a row."""
     if tuple(map(type, row)) != TYPES:
         raise ValueError
-    *model, handles, code, redacted_id, root, file, added, size, digest, body, base, depth = row[:-3]
+    *model, handles, code, redacted_id, root, file, added, size, digest, labels, body, base, depth = row[:-3]
     if not 0 <= added < MOST_TIME:
         raise ValueError
     names = json.loads(code)
@@ -153,7 +156,8 @@ def _entry(row: Sequence[Any], room: int) -> StoreEntry:
     archive_id, prefix, serialization_id, top, qualified_top = model
     ranges, records = _unpacked(handles, room), frozenset(names)
     facts = Facts(archive_id, prefix, serialization_id, top, qualified_top, ranges, records, redacted_id)
-    return StoreEntry(facts, root, file, added, size, digest, body, base, depth, Signature(*row[-3:]))
+    known = tuple(map(checked_label, json.loads(labels)))
+    return StoreEntry(facts, root, file, added, size, digest, known, body, base, depth, Signature(*row[-3:]))
 
 
 def _unpacked(data: bytes, room: int) -> tuple[range, ...]:

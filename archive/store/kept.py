@@ -8,6 +8,7 @@ its plain form, for LZMA is better than zstd at columns. All digests are blake2b
 
 The *notes* are JSON. Digests of lines of code, where there are some, follow it after a newline, and the
 JSON says how many bytes of them each code record has: version 2. In version 1 the JSON has them, in base64.
+Labels of releases, where there are some, are a list of the JSON in both; older readers pass them over.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from archive.base.errors import ArchiveError, one_line
 from archive.base.quick_dataclass import dataclass
 from archive.companion.codecs import unzstd
 from archive.companion.layout import check_crc
+from archive.formats.release_label import MOST_LABELS, checked_label
 from archive.formats.schema.binary import Layout, Row
 from archive.store.plain import companion_of, plain_of
 
@@ -61,6 +63,7 @@ class KeptNotes:
         recipe: how the companion comes back from its plain form.
         lines: digests of the lines of each code record, concatenated
             (:mod:`~archive.reader.line_digests`); none where the archive itself was not added.
+        labels: of the releases that have it, in the order of adding.
     """
 
     file: str
@@ -69,10 +72,12 @@ class KeptNotes:
     serialization_id: str
     recipe: list[Step]
     lines: Mapping[str, bytes] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
 
     def built(self) -> bytes:
         """The notes as a kept companion has them."""
-        facts = {name: getattr(self, name) for name in self.__slots__ if name != "lines"}
+        left_out = {"lines"} if self.labels else {"lines", "labels"}
+        facts = {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
         if self.lines:
             facts["lines"] = {name: len(digests) for name, digests in self.lines.items()}
         text = json.dumps(facts, separators=(",", ":")).encode()
@@ -85,11 +90,6 @@ class CompanionParts(NamedTuple):
     data: bytes
     notes: bytes
     plain: bytes
-
-    @classmethod
-    def of(cls, data: bytes, notes: KeptNotes) -> CompanionParts:
-        """Take a companion apart."""
-        return cls(data, notes.built(), plain_of(memoryview(data), notes.recipe))
 
 
 HEADER = Layout(
@@ -125,13 +125,10 @@ class Base(NamedTuple):
     body: bytes
 
 
-def build_kept(parts: CompanionParts, base: Base | None) -> bytes:
+def build_kept(parts: CompanionParts, base: Base | None, level: int = STRONG) -> bytes:
     """A kept companion's file."""
-    if base is None:
-        frame, ids = _compressed(parts.notes + parts.data, b""), (0, NOTHING, NOTHING)
-    else:
-        frame = _compressed(parts.notes + parts.plain, base.body)
-        ids = (base.depth + 1, base.archive_id, digest_of(base.body))
+    frame = _frame(parts, base, level)
+    ids = (0, NOTHING, NOTHING) if base is None else (base.depth + 1, base.archive_id, digest_of(base.body))
     body = digest_of(parts.notes, parts.plain)
     sizes = (len(parts.data), len(parts.notes) + len(parts.plain), len(parts.notes))
     version = VERSION if NEWLINE in parts.notes else VERSION_1
@@ -140,9 +137,9 @@ def build_kept(parts: CompanionParts, base: Base | None) -> bytes:
     return HEADER.pack(header._replace(checksum=checksum)) + frame
 
 
-def difference(parts: CompanionParts, base: Base) -> int:
-    """About how many bytes a companion takes with a base."""
-    return len(_compressed(parts.notes + parts.plain, base.body, QUICK))
+def difference(parts: CompanionParts, base: Base | None) -> int:
+    """About how many bytes a companion takes with a base, or without one."""
+    return len(_frame(parts, base, QUICK))
 
 
 def read_header(data: memoryview) -> KeptHeader:
@@ -250,6 +247,7 @@ def _parsed(data: bytes, version: int) -> KeptNotes:
             {str(name): b64decode(line_digests, validate=True) for name, line_digests in lines.items()}
             if version == VERSION_1
             else _cut(digests, {str(name): int(size) for name, size in lines.items()}),
+            tuple(checked_label(str(label)) for label in values.get("labels", [])[:MOST_LABELS]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise ArchiveError(place="notes", expected="notes in JSON", found="others") from None
@@ -263,11 +261,18 @@ def _cut(digests: bytes, sizes: Mapping[str, int]) -> dict[str, bytes]:
     return {name: digests[end - size : end] for (name, size), end in zip(sizes.items(), ends, strict=True)}
 
 
+def _frame(parts: CompanionParts, base: Base | None, level: int) -> bytes:
+    """The frame of a kept companion's file."""
+    if base is None:
+        return _compressed(parts.notes + parts.data, b"", level)
+    return _compressed(parts.notes + parts.plain, base.body, level)
+
+
 def _dictionary(base: bytes) -> zstandard.ZstdCompressionDict | None:
     return zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT) if base else None
 
 
-def _compressed(body: bytes, base: bytes, level: int = STRONG) -> bytes:
+def _compressed(body: bytes, base: bytes, level: int) -> bytes:
     """A zstd frame whose window reaches over its dictionary."""
     window = min((len(body) + len(base)).bit_length(), WIDEST)
     parameters = zstandard.ZstdCompressionParameters.from_level(

@@ -8,7 +8,7 @@ compressed again, so that the companion comes back to the byte.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError
 from archive.companion.codecs import STRONGEST, Codec, compressed, inflated
@@ -29,20 +29,29 @@ Step = tuple[int, int]
 """Codec and level of a section."""
 
 
-def recipe_of(companion: memoryview) -> list[Step]:
-    """How a companion comes back from its plain form: codec and level of each section.
+class PlainForm(NamedTuple):
+    """A companion's plain form, and how the companion comes back from it: codec and level of each section."""
 
-    This is tried: each section is compressed again, and the companion written of what that gives.
-    """
-    directory = read_directory(companion)
-    recipe, sections = [], []
-    for section, data, stored in _inflated(companion, directory):
-        level = _level(section.codec, data, stored)
-        recipe.append((section.codec, level))
-        sections.append(_with_data(section, Codec(section.codec), stored) if level else (section, stored))
-    if written(directory.layout, directory.archive_id, sections, directory.version) != companion:
-        raise ArchiveError("would not come back to the byte")
-    return recipe
+    data: bytes
+    recipe: list[Step]
+
+    @classmethod
+    def of(cls, companion: memoryview) -> PlainForm:
+        """The plain form of a companion.
+
+        Its recipe is tried: each section is compressed again, and the companion written of what that gives.
+        """
+        directory = read_directory(companion)
+        recipe, again, plain = [], [], []
+        for section, data, stored in _inflated(companion, directory):
+            level = _level(section.codec, data, stored)
+            recipe.append((section.codec, level))
+            again.append(_with_data(section, Codec(section.codec), stored) if level else (section, stored))
+            plain.append(_with_data(section, Codec.NONE, data) if level else (section, stored))
+        facts = directory.layout, directory.archive_id
+        if written(*facts, again, directory.version) != companion:
+            raise ArchiveError("would not come back to the byte")
+        return cls(written(*facts, plain, directory.version), recipe)
 
 
 def plain_of(companion: memoryview, recipe: Sequence[Step]) -> bytes:

@@ -14,17 +14,18 @@ from archive.formats.archive_id import ID_TEXT
 from archive.store.adding import (
     MadeCompanion,
     TakenError,
-    check_prefix,
+    check_labels,
     holds,
     holds_all,
     kin_of,
     made_of,
     new_of,
     smallest,
-    with_lines,
+    taken_prefix,
+    with_notes,
 )
 from archive.store.catalogue import Catalogue, opened_plain
-from archive.store.entries import Addition, StoreEntry, label_of
+from archive.store.entries import Addition, StoreEntry, name_of_kept
 from archive.store.files import KeptFiles, chains_of
 from archive.store.finding import StoreContents, meant_by, one_of
 from archive.store.folder import INDEX, Folder
@@ -159,24 +160,28 @@ class Store(Closing):
     # Changes
 
     def add(
-        self, source: Source | MadeCompanion, *, name: str = "", replace: bool = False
+        self, source: Source | MadeCompanion, *, name: str = "", replace: bool = False, label: str = ""
     ) -> Addition[StoreEntry]:
         """Add a companion, or the companion of an archive: see :class:`~archive.store.stores.OwnStore`."""
         made = source if isinstance(source, MadeCompanion) else made_of(source, name, self.limits)
-        new = new_of(made, self.limits)
+        new = new_of(made.labelled(label), self.limits)
         key, known = new.facts.archive_id, self._catalogue.known()
-        with suppress(ArchiveError, FileNotFoundError):  # what is kept cannot be read, or there is nothing
-            new = with_lines(new, self._files.read(key), self.limits)
+        new = self._with_notes(new)
         if key in known and key in (entries := self._catalogue.entries()) and self._holds(key, new):
             return Addition(entries[key], "same")
+        check_labels(new.notes.labels, new.notes.file)
         data = smallest(new.parts, kin_of(new.facts, known), self._files)
         with self.folder.locked() as is_unchanged:
             entries = self._catalogue.while_locked(is_unchanged=is_unchanged)
             is_same = self._holds(key, new, others=replace)
             if is_same and key in entries:
                 return Addition(entries[key], "same")
-            check_prefix(new.facts, entries)
+            if (owner := self._catalogue.owner_of(new.facts.prefix, key)) is not None:
+                raise taken_prefix(new.facts.prefix, owner.name)
             path = self.folder.kept_path(key)
+            if (again := self._with_notes(new)).notes.labels != new.notes.labels:  # it got one meanwhile
+                check_labels(again.notes.labels, again.notes.file)
+                new, data = again, build_kept(again.parts, None)
             if not is_unchanged and not self._files.has_bases(read_header(memoryview(data)), path):
                 data = build_kept(new.parts, None)
             set_aside(self.folder, self._files, key)
@@ -187,7 +192,16 @@ class Store(Closing):
             self._catalogue.note(entry)
         self._files.remember(header.body, new.parts.notes + new.parts.plain)
         self._catalogue.write(every=UNWRITTEN)
+        before = entries.get(key)
+        if before is not None and before.digest == entry.digest and before.labels != entry.labels:
+            return Addition(entry, "labelled")
         return Addition(entry, "replaced" if was_there else "added")
+
+    def _with_notes(self, new: NewCompanion) -> NewCompanion:
+        """A companion, with what is noted of the one that is kept under its archive id."""
+        with suppress(ArchiveError, FileNotFoundError):  # what is kept cannot be read, or there is nothing
+            return with_notes(new, self._files.read(new.facts.archive_id), self.limits)
+        return new
 
     def _holds(self, archive_id: str, new: NewCompanion, *, others: bool = True) -> bool:
         """Whether what is kept under an archive id has all of a new companion.
@@ -209,7 +223,7 @@ class Store(Closing):
             return False
         if not holds(kept, new.parts) and not others:
             raise TakenError(
-                f"is kept already with other debug info, {label_of(kept.notes.file, archive_id)}; "
+                f"is kept already with other debug info, {name_of_kept(kept.notes.file, archive_id)}; "
                 "--force lets this companion take its place",
                 file=f"archive {archive_id}",
                 in_python="replace=True",

@@ -44,12 +44,15 @@ class AnyStore(Protocol[EntryT]):
     def opened_of(self, entry: EntryT) -> Archive:
         """A companion, opened for reading."""
 
-    def add(self, source: Source, *, name: str = "", replace: bool = False) -> Addition[EntryT]:
+    def add(
+        self, source: Source, *, name: str = "", replace: bool = False, label: str = ""
+    ) -> Addition[EntryT]:
         """Add a companion, or the companion of an archive.
 
         Args:
             name: of the file; by default its path.
             replace: remove others of its archive id.
+            label: what a release of it is called. One that is there already gets one more.
 
         Raises:
             NoDebugInfoError: it is an archive without debug info.
@@ -65,7 +68,7 @@ class OwnStore(AnyStore[EntryT], Protocol[EntryT]):
         """The limits of each companion."""
 
     def add(
-        self, source: Source | MadeCompanion, *, name: str = "", replace: bool = False
+        self, source: Source | MadeCompanion, *, name: str = "", replace: bool = False, label: str = ""
     ) -> Addition[EntryT]:
         """The same, also of what :func:`~archive.store.adding.made_of` made of a file."""
 

@@ -96,11 +96,9 @@ def _shared_prefixes(entries: Mapping[str, StoreEntry]) -> Iterator[Diagnostic]:
         by_prefix[entry.prefix].append(entry)
     for prefix, same in by_prefix.items():
         if prefix and len(same) > 1:
-            labels = ", ".join(entry.label for entry in same)
+            names = ", ".join(entry.name for entry in same)
             record = f"{COMPANIONS}/{same[1].archive_id}.kept"
-            yield Diagnostic(
-                "error", record, "", f"{len(same)} companions have the prefix {prefix}: {labels}"
-            )
+            yield Diagnostic("error", record, "", f"{len(same)} companions have the prefix {prefix}: {names}")
 
 
 def _wrong_rows(folder: Folder, entries: Mapping[str, StoreEntry]) -> Iterator[Diagnostic]:

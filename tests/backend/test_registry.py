@@ -68,14 +68,14 @@ def needy(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_a_missing_backend_is_said_in_pytorch_s_words() -> None:
     with pytest.raises(LoweringError) as caught:
         lower(Same(), "nope")
-    there_are = f"no backend 'nope'; there are: {', '.join(backend_names())}"
+    there_are = f"no backend 'nope'; available: {', '.join(backend_names())}"
     assert str(caught.value) == f"{(ORACLES / 'registry_missing.txt').read_text('utf-8')}\n{there_are}"
     with pytest.raises(LoweringError, match="backend nope is not registered"):
         unregister_backend("nope")
 
 
 def test_a_name_that_is_nearly_right_is_suggested() -> None:
-    with pytest.raises(LoweringError, match=r"\nno backend 'atn'; there are: aten, .*; did you mean aten\?$"):
+    with pytest.raises(LoweringError, match=r"\nno backend 'atn'; available: aten, .*; did you mean aten\?$"):
         lower(Same(), "atn")
 
 
@@ -252,7 +252,7 @@ def of_python(*_: object) -> object:
     ("changed", "said"),
     [
         ({"runtime": WithoutExecute}, r"^the runtime WithoutExecute of mine has no method compile, execute$"),
-        ({"link": "inlin"}, r"^no link 'inlin'; there are: inline, ahead of time$"),
+        ({"link": "inlin"}, r"^no link 'inlin'; available: inline, ahead of time$"),
         ({"runtime": Refusing}, r"^mine does not compile what it was preprocessed to: .*no such chip$"),
         ({"runtime": OfPython}, r"is not TorchScript: the function input is unknown:\n"),
         ({"runtime": OfGlobals}, r"is not TorchScript: python value of type 'int' cannot be used as a value"),

@@ -140,7 +140,7 @@ def test_what_cannot_be_profiled_is_told(tmp_path: Path) -> None:
         profile_archive(path, X, 1, lite=True)
     with torch.autograd.profiler.profile(), pytest.raises(ArchiveError, match=r"profiler runs already"):
         profile_archive(path, X, 1)
-    with pytest.raises(ValueError, match=r"no type 'int999' of tensors; there are: bfloat16"):
+    with pytest.raises(ValueError, match=r"no type 'int999' of tensors; available: bfloat16"):
         example_tensor([1], "int999")
 
 

@@ -258,7 +258,7 @@ def test_records_that_another_pickler_wrote_are_noted(path: Path, record: str) -
 
 
 @pytest.mark.parametrize("path", [NESTED_1_8, NESTED_1_2])
-def test_sources_without_text_are_noted(path: Path) -> None:
+def test_sources_without_text_are_well(path: Path) -> None:
     record = DEBUG if path is NESTED_1_8 else LEGACY
     with archive.open(path) as opened:
         table = opened.range_table
@@ -270,10 +270,7 @@ def test_sources_without_text_are_noted(path: Path) -> None:
         emptied = replace(table, sources=edited(table.sources, piece={source: null}))
         zeros = dict.fromkeys(own.tolist(), 0)
         data = build_source_ranges(edited(emptied, start=zeros, end=zeros), number)
-    name = "/src/models.py" if path is NESTED_1_8 else "models.py"
-    (line,) = said(tampered(path, {record: data}))
-    assert line.startswith(f"note: {record}, row 1, field source: a source without text, of the file ")
-    assert line.endswith(f"{name}'")
+    assert said(tampered(path, {record: data})) == [], "PyTorch writes them, and nothing is to be done"
 
 
 @pytest.mark.parametrize("path", [UNICODE, RELEASES / "torch-1.9.0" / "unicode.pt"])

@@ -25,6 +25,7 @@ ARGUMENTS = {
     "diff": "OLD NEW",
     "digest": "[FILE]...",
     "profile": "FILE",
+    "run": "FILE",
     "help": "[COMMAND]...",
     "store get": "ID",
     "store ls": "[PATTERN]...",
@@ -32,8 +33,8 @@ ARGUMENTS = {
     "serve": "STORE",
 }
 """Files of one kind a command; what they are compared with, or written to, is an option."""
-HAVE_BASE = {"sizes", "profile", "report"}
-HAVE_TOP = {"symbolicate", "leaks", "sizes", "diff", "profile"}
+HAVE_BASE = {"sizes", "profile", "report", "run"}
+HAVE_TOP = {"symbolicate", "leaks", "sizes", "diff", "profile", "run"}
 FLEET = FIXTURES / "fleet"
 
 

@@ -193,8 +193,14 @@ def test_growth_that_cannot_be_measured_is_told_and_not_called_kept(project: Pat
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('"a" = "5 5"', "'a': expected SIZE or LABEL=SIZE like 5MB, 'source ranges=+10KiB'; found '5 5'"),
-        ('"a" = ["5MB", "MB"]', "'a', item 2: expected SIZE or LABEL=SIZE like 5MB"),
+        (
+            '"a" = "5 5"',
+            (
+                "'a': could not parse the budget '5 5': expected SIZE or LABEL=SIZE, "
+                "like 5MB or 'source ranges=+10KiB'"
+            ),
+        ),
+        ('"a" = ["5MB", "MB"]', "'a', item 2: could not parse the budget 'MB': expected SIZE"),
         ('"a" = 5', "'a': expected text like \"debug=100KB\", found 5"),
         ('"a" = [["5MB"]]', "'a', item 1: expected text like \"debug=100KB\", found ['5MB']"),
         ('"../a" = "5MB"', "'../a': expected a glob below the folder of this file"),
@@ -237,7 +243,7 @@ def test_a_label_that_no_file_has_is_told_and_hides_nothing(project: Path) -> No
     assert len(over) == 2
     assert unknown.startswith(
         "debug-archive: pyproject.toml: [tool.debug-archive.budgets], 'models/**', item 2: "
-        "no label 'rangs' by kind; there are: bytecode, source ranges, "
+        "no label 'rangs' by kind; available: bytecode, source ranges, "
     )
     done = called("sizes", "models", "--budget", "rangs=1KB", "--config", "pyproject.toml")
     assert "debug-archive: --budget: no label 'rangs' by kind" in done.stderr

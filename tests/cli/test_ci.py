@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from archive.cli.ci import CAUSE_RULES, cause_result, source_in_repository
 from archive.container.serialization_id import RECORD_NAME
+from archive.failures.explainer import CauseGroup
+from archive.failures.failure import FailureCause
 from archive.privacy.leaks import LeakKind
 from archive.render.ci import Annotation, SarifResult, sarif
 from tests.support.commands import called, run
-from tests.support.corpus import KINDS, RELEASES
+from tests.support.corpus import FIXTURES, KINDS, RELEASES
 from tests.support.documents import file_of
 from tests.support.tampering import STACK, tampered
 from tests.support.zips import zipped
@@ -114,8 +117,12 @@ PROPERTIES: dict[str, dict[str, object]] = {
         "level": LEVELS,
         "message": {"text"},
         "locations": ["location"],
+        "occurrenceCount": int,
+        "partialFingerprints": {"fingerprints"},
+        "relatedLocations": ["location"],
     },
-    "location": {"physicalLocation": {"physical"}, "logicalLocations": ["logical"]},
+    "fingerprints": {"primaryLocationLineHash": str},
+    "location": {"physicalLocation": {"physical"}, "logicalLocations": ["logical"], "message": {"text"}},
     "physical": {"artifactLocation": {"artifact"}, "region": {"region"}},
     "artifact": {"uri": URI_REFERENCE},
     "region": {"startLine": int},
@@ -374,3 +381,91 @@ def test_a_result_of_a_whole_file_has_no_place_in_there() -> None:
     log = sarif("1.0.0", {"a": "b"}, [SarifResult("a", "note", "text", "x/y", "")])
     check_log(log)
     assert "logicalLocations" not in log["runs"][0]["results"][0]["locations"][0]
+
+
+# --- the causes of a log's failures
+
+FLEET = FIXTURES / "fleet"
+CAUSES = FLEET / "unique.log"
+
+
+def test_a_cause_is_a_result_at_the_models_line_with_its_count() -> None:
+    run, status = log_of("symbolicate", FLEET, "--log", CAUSES)
+    (told,) = json.loads(called("symbolicate", FLEET, "--log", CAUSES, "--json").stdout)["files"]
+    assert status == 0
+    assert len(run["results"]) == len(told["causes"]) > 10
+    for result, cause in zip(run["results"], told["causes"], strict=True):
+        region = result["locations"][0]["physicalLocation"]["region"]
+        assert (uri(result).removeprefix("file://"), region["startLine"]) == (cause["file"], cause["line"])
+        assert result.get("occurrenceCount", 1) == cause["count"]
+        assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == cause["first_line"]
+        assert cause["message"] in result["message"]["text"]
+        assert result["level"] == "error"
+    assert sum(one.get("occurrenceCount", 1) for one in run["results"]) == told["explained"]
+    keys = [one["partialFingerprints"]["primaryLocationLineHash"] for one in run["results"]]
+    assert len(set(keys)) > 1
+
+
+@pytest.mark.parametrize(
+    ("recorded", "here"),
+    [
+        ("/builds/wake/models/plain.py", "models/plain.py"),
+        (r"C:\\ci\\models\\plain.py", "models/plain.py"),
+        ("models/plain.py", "models/plain.py"),
+        ("setup.py", "setup.py"),
+        ("/elsewhere/setup.py", "/elsewhere/setup.py"),
+        ("/a/../models/plain.py", "models/plain.py"),
+        ("../setup.py", "../setup.py"),
+        ("/a/models/other.py", "/a/models/other.py"),
+        ("a\0b/c", "a\0b/c"),
+        ("a/" * 5000 + "models/plain.py", "models/plain.py"),
+    ],
+    ids=lambda text: ascii(text[-24:]),
+)
+def test_a_source_is_found_in_the_repository_by_the_end_of_its_path(
+    recorded: str, here: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its last folder and name at least: a name alone says too little."""
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "plain.py").touch()
+    (tmp_path / "setup.py").touch()
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    assert source_in_repository(recorded) == here
+    monkeypatch.delenv("GITHUB_WORKSPACE")
+    monkeypatch.chdir(tmp_path)
+    assert source_in_repository(recorded) == here
+
+
+def test_sarif_is_a_form_of_logs_and_not_of_handles() -> None:
+    same = called("symbolicate", FLEET, "--log", CAUSES, "--format", "sarif").stdout
+    assert same == called("symbolicate", FLEET, "--log", CAUSES, "--sarif").stdout
+    top = json.loads(called("symbolicate", FLEET, "--log", CAUSES, "--sarif", "--top", "2").stdout)
+    assert len(top["runs"][0]["results"]) == 2
+    refused = called("symbolicate", NESTED, "42", "--sarif")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--format sarif is for logs" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("models/a b.py", "models/a%20b.py"),
+        ("/src/models/plain.py", "file:///src/models/plain.py"),
+        (r"C:\src\models\plain.py", "file:///C:/src/models/plain.py"),
+        ("s3://bucket/m.pt", "s3://bucket/m.pt"),
+    ],
+)
+def test_a_file_outside_of_the_repository_has_a_url(file: str, expected: str) -> None:
+    log = sarif("1.0.0", {"a": "b"}, [SarifResult("a", "note", "text", file, "", 3)])
+    check_log(log)
+    assert uri(log["runs"][0]["results"][0]) == expected
+
+
+def test_what_names_in_a_model_have_in_them_stays_text() -> None:
+    cause = FailureCause("a\udcff\ud800.py", 3, "top\x1b[31m", "line\n::error::\u202e")
+    result = cause_result(CauseGroup((), cause, 2, 1, 9), "app.log")
+    log = json.loads(json.dumps(sarif("1.0.0", CAUSE_RULES, [result])))
+    check_log(log)
+    message = log["runs"][0]["results"][0]["message"]["text"]
+    assert message.isprintable()
+    assert "(2 failures in app.log, lines 1 to 9)" in message

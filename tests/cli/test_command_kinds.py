@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,16 @@ import pytest
 
 import archive
 from archive.cli.commands import COMMANDS
+from archive.formats.record_kinds import CALLSTACK_MAP, METHOD_HANDLES, RANGES_SUFFIX
 from archive.reader.recognition import FileKind, recognise
-from archive.reader.recognition.kinds import ADVICE, COMMAND_KINDS, Recognised
+from archive.reader.recognition.kinds import ADVICE, COMMAND_KINDS, OF_DEBUG_INFO, Recognised
 from tests.support import onnx_bytes
 from tests.support.commands import run
 from tests.support.corpus import KINDS, NAMED, ORACLES
 from tests.support.etdumps import dump
 from tests.support.exported import EXPORTED, RECORDS, written
 from tests.support.sampling import sampled
+from tests.support.tampering import without
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 FAILED = 2
 """The exit status of a command that does not work on a file."""
 OF_NO_FILE = {"serve", "demo", "help"}
-NEED_PYTORCH = {"lite", "profile"}
+NEED_PYTORCH = {"lite", "profile", "run"}
 ENDINGS = (".pt", ".zip", ".safetensors", ".gguf", ".onnx")
 FILES = {
     FileKind.TORCHSCRIPT: ORACLES / "plain_stack.pt",
@@ -95,6 +98,11 @@ def status(command: str, kind: FileKind, folder: Path) -> int:
             *(() if kind is FileKind.ETDUMP else ("--input", "3x4", "--runs", "1")),
             *(("-c", companion) if kind is FileKind.SPLIT else ()),
         ),
+        "run": (
+            *("run", file),
+            *(("--input", "random:0") if kind is FileKind.EXPORTED else ("--input", "3x4")),
+            *(("-c", companion) if kind is FileKind.SPLIT else ()),
+        ),
         "store": ("store", "add", file, "--store", folder / "store"),
         "convert": ("convert", file, "-o", aside, *in_layout),
         **{name: (name, file, "-o", aside) for name in ("shrink", "restore", "lite")},
@@ -127,7 +135,7 @@ def test_what_needs_pytorch_works_on_what_pytorch_loads(command: str, kind: File
 @pytest.mark.parametrize(
     "kind", [FileKind.EXPORTED, FileKind.STATE_DICT, FileKind.COMPANION, FileKind.PACKAGE]
 )
-@pytest.mark.parametrize("command", sorted(NEED_PYTORCH))
+@pytest.mark.parametrize("command", ["lite", "profile"])
 def test_what_needs_pytorch_says_what_a_file_is_that_it_does_not_work_on(
     command: str, kind: FileKind, tmp_path: Path
 ) -> None:
@@ -145,6 +153,38 @@ def test_the_sentence_names_all_commands_that_work() -> None:
         "`redact` work on it; `split`, `shrink`, `restore`, `store` and `convert` do once PyTorch 2.8 or "
         "later exports the model again"
     )
+
+
+WORKS = re.compile(r"(?P<but>all commands but )?(?P<names>`\w+`(?:(?:, | and )`\w+`)*) work on")
+
+
+def said_to_work(sentence: str) -> set[str]:
+    """The commands that a sentence says work on a file."""
+    found = WORKS.search(sentence)
+    assert found, sentence
+    names = set(re.findall(r"`(\w+)`", found["names"]))
+    return COMMAND_KINDS.keys() - names if found["but"] else names
+
+
+@pytest.mark.parametrize("kind", SAID, ids=lambda kind: kind.name)
+def test_a_sentence_that_lists_what_works_lists_all_of_it(kind: FileKind, tmp_path: Path) -> None:
+    of_kind = {command for command, kinds in COMMAND_KINDS.items() if kind in kinds}
+    assert said_to_work(ADVICE[kind]) == of_kind
+    data = file_of(kind, tmp_path)[0].read_bytes()
+    assert said_to_work(str(recognise(io.BytesIO(data)))) == of_kind
+
+
+@pytest.mark.parametrize("gone", ["was taken out, or never saved", "was taken out"])
+def test_of_a_file_without_debug_info_it_lists_all_that_need_none(gone: str) -> None:
+    of_debug_info = {CALLSTACK_MAP} if gone == "was taken out" else {CALLSTACK_MAP, METHOD_HANDLES}
+    bare = without(
+        ORACLES / "plain_stack.ptl", lambda name: name in of_debug_info or name.endswith(RANGES_SUFFIX)
+    )
+    recognised = recognise(io.BytesIO(bare))
+    of_lite = {command for command, kinds in COMMAND_KINDS.items() if FileKind.LITE in kinds}
+    assert said_to_work(str(recognised)) == of_lite - OF_DEBUG_INFO
+    assert str(recognised).startswith(f"a lite archive whose debug info {gone}: ")
+    assert recognised.reason == "there is none to work on"
 
 
 def test_a_file_is_of_the_kind_that_it_stands_for(tmp_path: Path) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
 
 from archive.cli import printing
 from archive.cli.commands import COMMANDS, group
-from archive.cli.forms import COMMON_FORMS
+from archive.cli.forms import COMMON_FORMS, CSV
 from archive.cli.showing import JSON, TEXT
 from tests.support.commands import called, well
-from tests.support.corpus import ORACLES, RELEASES
+from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 MODEL = ORACLES / "plain_stack.ptl"
@@ -78,10 +81,10 @@ def test_one_document_prints_the_facts_of_every_command(
     "words",
     [
         ("sizes", "--json", "--format", "csv"),
-        ("sizes", "--json", "--format", "text"),
+        ("sizes", "--json", "--format", "table"),
         ("verify", "--json", "--sarif"),
         ("verify", "--format", "json", "--sarif"),
-        ("verify", "--format", "text", "--sarif"),
+        ("verify", "--format", "table", "--sarif"),
     ],
     ids=" ".join,
 )
@@ -93,5 +96,73 @@ def test_two_forms_are_refused(words: tuple[str, ...]) -> None:
 
 
 def test_a_form_may_be_asked_for_twice() -> None:
-    assert well("sizes", MODEL, "--format", "text") == well("sizes", MODEL)
+    assert well("sizes", MODEL, "--format", "table") == well("sizes", MODEL)
     assert well("sizes", MODEL, "--format", "json", "--json") == well("sizes", MODEL, "--json")
+
+
+FACTS = {
+    "inspect": "record",
+    "verify": "severity",
+    "leaks": "kind",
+    "sizes": "label",
+    "digest": "of",
+    "diff": "level",
+    "symbolicate": "count",
+    "store ls": "archive_id",
+}
+"""Commands that print facts of files, and the second column of their rows."""
+OTHER_FACTS = {"demo", "store check", "store rm", "store gc", "store add"}
+"""Commands that print facts of something else: of a run, of what became of a store."""
+
+
+def test_every_command_that_prints_facts_of_files_has_rows_of_csv() -> None:
+    context = click.Context(group)
+    have, others = set[str](), set[str]()
+    for name in COMMANDS:
+        command = group.get_command(context, name)
+        assert command is not None
+        for path, leaf in leaves(command, name):
+            options = {word: one for one in leaf.params for word in one.opts}
+            if "--format" in options and "--output" not in options:
+                choice = options["--format"].type
+                assert isinstance(choice, click.Choice)
+                (have if CSV in choice.choices else others).add(path)
+    assert have == FACTS.keys()
+    assert others <= OTHER_FACTS
+
+
+COUNTS: dict[str, Callable[[dict[str, Any]], int]] = {
+    "inspect": lambda one: len(one["records"]),
+    "verify": lambda one: len(one["diagnostics"]) or 1,
+    "leaks": lambda one: len(one["findings"]),
+    "sizes": lambda one: len(one["labels"]),
+    "diff": lambda one: len(one["changes"]),
+    "symbolicate": lambda one: len(one["causes"]),
+}
+"""How many rows a file has; of other commands, one."""
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_rows_of_csv_are_those_of_json(name: str, tmp_path: Path) -> None:
+    fleet, store = FIXTURES / "fleet", tmp_path / "store"
+    called("store", "add", fleet, "--store", store, "--label", "1.4.2 beta")
+    given: dict[str, list[object]] = {
+        "diff": [MODEL, OTHER],
+        "symbolicate": [fleet, "--log", fleet / "unique.log"],
+        "store ls": ["--store", store],
+        "verify": [MODEL, FIXTURES / "refused" / "naming.ptl"],
+    }
+    words = [*name.split(), *given.get(name, [MODEL])]
+    first, *rows = csv.reader(io.StringIO(called(*words, "--format", "csv").stdout))
+    facts = json.loads(called(*words, "--json").stdout)["files"]
+    assert first[:2] == ["file", FACTS[name]]
+    assert len(rows) == sum(map(COUNTS.get(name, lambda _: 1), facts)) > 0
+    assert all(len(row) == len(first) for row in rows)
+    if name == "store ls":
+        assert {row[first.index("labels")] for row in rows} == {"1.4.2 beta"}
+
+
+def test_handles_have_no_rows() -> None:
+    done = called("symbolicate", MODEL, 1445, "--format", "csv")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "--format csv is for logs" in done.stderr

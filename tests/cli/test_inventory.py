@@ -156,7 +156,7 @@ def test_two_names_of_a_file_are_told_and_its_copy_is_another(zoo: Path) -> None
         "snapshots/link.ptl": "a.ptl",
     }
     lines = called("inspect", zoo).stdout.splitlines()
-    assert lines[-2] == "the same file as a file before: 3 files, 12,962 bytes"
+    assert lines[-2] == "Other names of the same files: 3 files, 12,962 bytes"
 
 
 def test_csv_has_the_same_rows_and_none_is_missing(zoo: Path) -> None:
@@ -200,7 +200,7 @@ def test_text_has_a_line_for_each_and_sums(zoo: Path) -> None:
     total = next(line for line in lines if line.startswith("total"))
     assert total.split()[1:3] == ["4", f"{sum(row['size'] for row in rows(zoo) if 'size' in row):,}"]
     assert lines[-2:] == [
-        "likely the same as a file before: 1 file, 12,466 bytes",
+        "Probable duplicates: 1 file, 12,466 bytes",
         "could not be read: 1 file",
     ]
 

@@ -186,5 +186,5 @@ def test_sarif_has_a_rule_a_kind_and_a_result_a_finding(tmp_path: Path) -> None:
     assert [one["message"]["text"] for one in found] == [f"user name: u{number:03d}" for number in range(5)]
     assert {rules[one["ruleIndex"]] for one in found} == {"user name"}
     (place,) = found[0]["locations"]
-    assert place["physicalLocation"]["artifactLocation"]["uri"] == str(folder / "planted.ptl")
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == (folder / "planted.ptl").as_uri()
     assert place["logicalLocations"][0]["fullyQualifiedName"].startswith("code/__torch__/torch/nn/")

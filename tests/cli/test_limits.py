@@ -100,7 +100,7 @@ def test_help_says_what_units_are(command: str) -> None:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ("nope=1", "no bound 'nope'; there are: "),
+        ("nope=1", "no bound 'nope'; available: "),
         ("entries", "expected NAME=NUMBER like memory=4G; found 'entries'"),
         ("entries=-1", "expected NAME=NUMBER"),
         ("entries=1.5X", "expected NAME=NUMBER"),

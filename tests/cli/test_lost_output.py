@@ -50,6 +50,7 @@ PRINTING = {
     "migrate": f"migrate {MODEL} -o {{}}/out.ptl --to 1.9 --lossy",
     "lite": f"lite {ORACLES}/plain_stack.pt -o {{}}/out.ptl",
     "profile": "profile {}/profile.json",
+    "run": f"run {ORACLES}/plain_stack.pt --input 3x4",
     "store add": "store add {}/model.ptdbg --store {}/new",
     "store check": "store check --store {}/store",
     "store gc": "store gc --store {}/store",

@@ -33,6 +33,9 @@ READING = {
     "join --companion": "join {}/small.ptl -o {}/out.ptl --companion",
     "profile --companion": f"profile {MODEL} --input 2x2 --companion",
     "profile --base": "profile {}/profile.json --base",
+    "run --base": f"run {MODEL} --input 3x4 --base",
+    "run --base-companion": f"run {MODEL} --input 3x4 --base {MODEL} --base-companion",
+    "run --companion": f"run {MODEL} --input 3x4 --companion",
     "report --companion": f"report {MODEL} -o {{}}/out.html --companion",
     "report --base": f"report {MODEL} -o {{}}/out.html --base",
     "leaks --review": f"leaks {MODEL} --review",
@@ -102,7 +105,7 @@ def test_what_is_named_is_refused_in_one_line_within_bounds(
 ) -> None:
     if option.startswith("serve"):
         pytest.importorskip("fastapi")
-    if option.startswith("profile"):
+    if option.startswith(("profile", "run")):
         pytest.importorskip("torch", exc_type=ImportError)
     if kind == "nothing" and option in WRITTEN_TOO:
         pytest.skip("it is made")
@@ -172,7 +175,7 @@ def test_no_text_of_an_option_is_a_fault_of_the_program(
 ) -> None:
     command, option = name.rsplit(" ", 1)
     call = (PRINTING | {"serve": "serve {}/store --port 0"})[command]
-    if command in NEED_TORCH | {"profile"}:
+    if command in NEED_TORCH | {"profile", "run"}:
         pytest.importorskip("torch", exc_type=ImportError)
     if command == "serve":
         pytest.importorskip("fastapi")

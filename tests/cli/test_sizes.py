@@ -142,7 +142,7 @@ def test_budgets_are_a_label_and_a_size(text: str, budget: SizeBudget) -> None:
 def test_what_is_no_budget_is_a_usage_error(text: str) -> None:
     done = sizes(NESTED, "--budget", text)
     assert done.exit_code == 2
-    assert "expected SIZE or LABEL=SIZE like 5MB" in done.stderr
+    assert "could not parse the budget" in done.stderr
     assert len(done.stderr) < 500
 
 
@@ -178,7 +178,7 @@ def test_budgets_of_growth_need_a_base() -> None:
 def test_an_unknown_label_is_a_usage_error_that_lists_those_there_are() -> None:
     done = sizes(NESTED, "--budget", "ranges=1KB")
     assert done.exit_code == 2
-    assert "no label 'ranges' by kind; there are: bytecode, source ranges, " in done.stderr
+    assert "no label 'ranges' by kind; available: bytecode, source ranges, " in done.stderr
     done = sizes(NESTED, "--budget", "data.pkl=1KB", "--by", "source")
     assert "no label 'data.pkl' by source" in done.stderr
 

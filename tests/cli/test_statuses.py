@@ -42,6 +42,21 @@ def no_debug_info(folder: Path) -> int:
     return done.returncode
 
 
+def parts(folder: Path) -> int:
+    """One result of a model that is off by 2 % in another form of it."""
+    torch = pytest.importorskip("torch", exc_type=ImportError)
+    forms = []
+    for number in (1.0, 1.02):
+        model = torch.nn.Linear(4, 4)
+        torch.manual_seed(0)
+        torch.nn.init.uniform_(model.weight)
+        model.weight.data *= number
+        model.bias.data.fill_(0)
+        forms.append(folder / f"{number}.pt")
+        torch.jit.trace(model, torch.rand(3, 4)).save(forms[-1])
+    return run("run", forms[1], "--base", forms[0], "--input", "3x4").returncode
+
+
 def another_file(folder: Path) -> int:
     """Exports of one model have one archive id, and other lines."""
     original, canonical = FIXTURES / "exported" / "shop_strict.pt2", folder / "canonical.pt2"
@@ -131,6 +146,7 @@ EXAMPLES: dict[Cause, Callable[[Path], int]] = {
     Cause.IMPOSSIBLE: impossible,
     Cause.OVER_BUDGET: command("sizes", MODEL, "--budget", "1KB"),
     Cause.DIFFERS: command("diff", MODEL, OTHER),
+    Cause.PARTS: parts,
     Cause.OTHER_DIGEST: other_digest,
     Cause.BAD_STORE: bad_store,
     Cause.NO_COMPANION: no_companion,

@@ -18,20 +18,26 @@ from archive.base import memory
 from archive.base.columns import firsts, keyed, numbered, ordinals, spread
 from archive.base.limits import Limits
 from archive.companion import choosing, codecs
+from archive.companion.build import build_companion
 from archive.companion.choosing import chosen, weight
 from archive.companion.codecs import (
+    DICTIONARIES,
     SMALL,
     STRONGEST,
     Codec,
     compressed,
     dictionary,
     inflated,
+    quotes_sources,
     zstd,
 )
 from archive.companion.encodings import EncodedColumn, Transform, decoded, encoded_by, encodings
+from archive.companion.layout import OLDEST, VERSION, read_directory
 from archive.companion.modelling import MODELLED, modelled, restored
+from archive.companion.packed import stored
+from archive.companion.parse import parse_companion
 from archive.companion.templates import Templates, cut, templated
-from archive.normalform.columns import COLUMNS
+from archive.normalform.columns import COLUMNS, STRINGS
 from archive.normalform.texts import line_bounds, pack_texts, unpack_texts
 from tests.support.halves import facts_of
 from tests.support.sampling import examples
@@ -301,7 +307,7 @@ def test_columns_of_real_archives_are_restored(path: Path) -> None:
 # --- codecs
 
 
-@pytest.mark.parametrize("words", [dictionary(Codec.TEXTS), dictionary(Codec.COLUMNS)])
+@pytest.mark.parametrize("words", [*map(dictionary, DICTIONARIES)])
 def test_a_dictionary_with_an_index_gives_the_bytes_that_zstd_gives_without(
     words: zstandard.ZstdCompressionDict,
 ) -> None:
@@ -411,3 +417,21 @@ def test_strings_are_cut_by_their_lengths_and_all_of_them() -> None:
             ArchiveError, match=rf"expected strings of {sum(lengths)} bytes together, found 6"
         ):
             cut(b"onetwo", column(lengths))
+
+
+def test_texts_that_quote_torch_nn_are_kept_as_places_in_its_source() -> None:
+    facts = facts_of(STACK)
+    _, texts = stored(facts)
+    assert b"return F.linear(input, self.weight, self.bias)" in texts
+    assert quotes_sources(texts)
+    assert not quotes_sources(b"\0".join(b"%d: y = warped(%d * x)\n" % (one, one) for one in range(900)))
+    data = memoryview(build_companion(facts))
+    directory = read_directory(data)
+    assert (directory.version, directory.sections[STRINGS].codec) == (VERSION, Codec.SOURCES)
+    assert 4 * directory.sections[STRINGS].stored < 3 * len(compressed(texts, STRONGEST, Codec.TEXTS)[1])
+    assert parse_companion(data).strings.copies() == facts.strings.copies()
+
+
+def test_a_companion_that_needs_no_newer_version_has_an_older_one() -> None:
+    data = memoryview(build_companion(facts_of(NESTED_1_2)))
+    assert read_directory(data).version == OLDEST

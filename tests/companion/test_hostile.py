@@ -138,7 +138,7 @@ def test_other_versions_and_layouts_are_refused_by_name(layout: CompanionLayout)
     assert header(data, 12, "B", layout) == data
     for version in (0, VERSION + 1, 0xFFFF):
         error = refused(header(data, 10, "H", version))
-        assert f"expected a companion of version 2 or {VERSION}, found version {version}" in str(error)
+        assert f"expected a companion of version 2 to {VERSION}, found version {version}" in str(error)
     for other in (0, 3, 255):
         assert f"expected a known layout, found {other}" in str(refused(header(data, 12, "B", other)))
     refused(header(data, 12, "B", 3 - layout))

@@ -37,7 +37,7 @@ from tests.support.reports import case, cases, explained
 from tests.support.sampling import crossed, examples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from archive.failures.log.log_line import LogLine
@@ -72,6 +72,11 @@ def fleet() -> Models:
     return models_in([FLEET / f"{name}.ptdbg" for name in ("Ranker", "Encoder")])
 
 
+def starts(lines: bytes) -> list[int]:
+    """The places where lines begin."""
+    return [match.start() for match in re.finditer(rb"\n|[^\n]+\n?", lines)]
+
+
 def pieces(data: st.DataObject, log: bytes) -> list[bytes]:
     cuts = sorted({0, *data.draw(st.lists(st.integers(0, len(log)), max_size=4)), len(log)})
     return [log[a:b] for a, b in pairwise(cuts)]
@@ -85,7 +90,7 @@ def test_logs_are_explained_as_line_by_line(data: st.DataObject) -> None:
     makes += [partial(explainer_of, fleet(), names=names) for names in (None, r"model\] (\w+)")]
     for make in makes:
         together, alone = make(), make()
-        alone._is_quiet = lambda lines: not lines  # type: ignore[method-assign]
+        alone._loud = starts  # type: ignore[method-assign]
         for log in logs:
             assert b"".join(together.explain(log)) == b"".join(alone.explain(log))
         assert (together.notes, together.explained, together.unknown) == (
@@ -97,7 +102,10 @@ def test_logs_are_explained_as_line_by_line(data: st.DataObject) -> None:
 @given(st.data())
 def test_lines_are_the_same_however_they_are_read(data: st.DataObject) -> None:
     log = pieces(data, data.draw(LOGS))
-    ahead, lines = Lines(log, is_quiet=lambda one: MARK not in one), Lines(log)
+    ahead, lines = (
+        Lines(log, lambda lines: [at.start() for at in re.finditer(re.escape(MARK), lines)]),
+        Lines(log),
+    )
     while True:
         at = data.draw(st.integers(-1, 3))
         if at >= 0:
@@ -139,18 +147,18 @@ def test_lines_without_a_failure_are_not_looked_at_one_by_one(
 
 def counted(explainer: LogExplainer, looks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Count the lines that are looked at, alone or together."""
-    is_quiet: Callable[[bytes], bool] = explainer._is_quiet
+    loud = explainer._loud
     saw = explainer.answers.saw
 
-    def quiet(lines: bytes) -> bool:
+    def places(lines: bytes) -> list[int]:
         looks[0] += 1
-        return is_quiet(lines)
+        return loud(lines)
 
     def seen(line: bytes, number: int, *, is_failing: bool = False) -> None:
         looks[0] += 1
         saw(line, number, is_failing=is_failing)
 
-    monkeypatch.setattr(explainer, "_is_quiet", quiet)
+    monkeypatch.setattr(explainer, "_loud", places)
     monkeypatch.setattr(explainer.answers, "saw", seen)
 
 
@@ -159,17 +167,18 @@ def test_lines_that_tell_something_are_not_quiet(line: bytes | None) -> None:
     if line is None:  # an id of one of the models
         line = fleet().all[0].facts.archive_id.encode()
     lines = b"\n" * 9 + line + b"\n" * 9
-    quiet = [one._is_quiet(lines) for one in (LogExplainer.of(opened()[0]), explainer_of(fleet()))]
-    assert not all(quiet)
-    assert not explainer_of(fleet(), names="x")._is_quiet(b"\n\n")
+    loud = [one._loud(lines) for one in (LogExplainer.of(opened()[0]), explainer_of(fleet()))]
+    assert any(loud)
+    assert {lines.count(b"\n", 0, place) for places in loud for place in places} == {9}
+    assert explainer_of(fleet(), names="x")._loud(b"\n\n") == [0, 1]
 
 
 def test_a_hash_is_quiet_unless_the_archive_has_hashes_for_names(tmp_path: Path) -> None:
     out, companion = tmp_path / "out.pt", tmp_path / "private.ptdbg"
     archive.redact(cases()[0].path, out, companion, names="hash")
     with archive.open(companion) as hashed:
-        assert not LogExplainer.of(hashed)._is_quiet(b"\n" * 9 + b"a01234567" + b"\n" * 9)
-    assert LogExplainer.of(opened()[0])._is_quiet(b"\n" * 9 + b"a01234567" + b"\n" * 9)
+        assert LogExplainer.of(hashed)._loud(b"\n" * 9 + b"a01234567" + b"\n" * 9) == [9]
+    assert not LogExplainer.of(opened()[0])._loud(b"\n" * 9 + b"a01234567" + b"\n" * 9)
 
 
 def test_quiet_lines_tell_where_a_log_begins(monkeypatch: pytest.MonkeyPatch) -> None:

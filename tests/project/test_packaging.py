@@ -53,7 +53,8 @@ def test_links_and_images_become_addresses_of_the_release() -> None:
 def test_the_notice_names_files_and_licences_that_are_there() -> None:
     text = (ROOT / "NOTICE").read_text("utf-8")
     files = set(re.findall(r"\b(?:archive/[\w/]+\.\w+|LICENSES/[\w.-]+\w)", text))
-    assert {"archive/failures/families.txt", "archive/companion/texts.zdict"} < files
+    dictionaries = {f"archive/companion/{name}" for name in ("texts.zdict", "sources.zst")}
+    assert {"archive/failures/families.txt", *dictionaries} < files
     assert {f"LICENSES/{path.name}" for path in ROOT.glob("LICENSES/*")} < files
     assert [file for file in files if not (ROOT / file).is_file()] == []
 

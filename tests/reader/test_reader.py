@@ -121,7 +121,7 @@ def test_the_ranges_of_pytorch_1_2_lie_elsewhere() -> None:
 @pytest.mark.parametrize("archive_name", ["torch-1.0.1/nested.pt", "torch-2.13.0/nested.ptl"])
 def test_a_record_without_ranges_is_an_error_that_names_some(archive_name: str) -> None:
     with archive.open(RELEASES / archive_name) as opened:
-        known = r"there are: (none|code/.*)$"
+        known = r"available: (none|code/.*)$"
         with pytest.raises(ArchiveError, match=rf"nested\.ptl?: no source ranges for 'code/x\.py'; {known}"):
             opened.ranges("code/x.py")
         with pytest.raises(ArchiveError, match="no source ranges"):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOG = b"".join((FLEET / "plain.log").read_bytes().splitlines(keepends=True)[:50])
-NAMED = work.Sent("m.ptl", "m", "123", replace=False)
+NAMED = work.Sent("m.ptl", "m", "123", replace=False, label="")
 
 
 class Task(NamedTuple):

@@ -154,8 +154,8 @@ def test_builds_of_equal_code_are_both_kept_and_told_apart(bucket: Bucket) -> No
     with pytest.raises(ArchiveError, match=r"may be one@.*/.*, one@.*/.*; give one of these names"):
         bucket.one(id_of(1))
     for entry, line in ((first, 10), (second, 11)):
-        assert bucket.given_of(bucket.one(entry.full_label)).data == kin(1, line=line)
-    assert {model.file for model in models_at(bucket.file).all} == {first.full_label, second.full_label}
+        assert bucket.given_of(bucket.one(entry.full_name)).data == kin(1, line=line)
+    assert {model.file for model in models_at(bucket.file).all} == {first.full_name, second.full_name}
     assert bucket.add(kin(1, line=10), replace=True).outcome == "replaced"
     assert [entry.digest for entry in bucket.entries()] == [first.digest]
 

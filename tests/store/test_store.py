@@ -56,7 +56,7 @@ def test_an_entry_tells_what_a_failure_may_name(store: Store) -> None:
     assert (entry.file, entry.prefix, entry.facts.top) == ("Ranker.ptdbg", 2597103980, "Ranker")
     assert entry.size == RANKER.stat().st_size
     assert entry.kept_size == store.folder.kept_path(entry.archive_id).stat().st_size
-    assert entry.label == f"Ranker@{entry.archive_id[:12]}"
+    assert entry.name == f"Ranker@{entry.archive_id[:12]}"
     assert [entry] == Store.open(store.file).entries()
 
 
@@ -146,7 +146,7 @@ def test_a_companion_is_found_by_all_that_it_is_called(store: Store) -> None:
         store.add(path)
     entry = store.one("Ranker")
     serialized = store.add(LITE).entry
-    words = ("Ranker.ptdbg", "2597103980", entry.archive_id, entry.archive_id[:6], entry.label)
+    words = ("Ranker.ptdbg", "2597103980", entry.archive_id, entry.archive_id[:6], entry.name)
     assert [store.one(word) for word in words] == [entry] * len(words)
     assert store.one(serialized.facts.serialization_id) == serialized
     assert [one.facts.top for one in store.find("__torch__.ranker.Ranker")] == ["Ranker"]

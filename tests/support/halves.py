@@ -88,12 +88,13 @@ def redacted(source: Path | bytes, **choices: Any) -> Redacted:  # noqa: ANN401 
 
 
 def split_companion(
-    source: Path | bytes, handles: HandleChoice | None = None, *, fingerprints: bool = False
+    source: Path | bytes, handles: HandleChoice | None = None, *, fingerprints: bool = False, label: str = ""
 ) -> bytes:
     """The companion that a split makes whose archive has such handles."""
     with TemporaryDirectory() as folder:
         companion = Path(folder) / "m.ptdbg"
-        split(source, Path(folder) / "out.pt", companion, handles=handles, fingerprints=fingerprints)
+        out = Path(folder) / "out.pt"
+        split(source, out, companion, handles=handles, fingerprints=fingerprints, label=label)
         return companion.read_bytes()
 
 

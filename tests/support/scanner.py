@@ -161,8 +161,9 @@ def _unzstd(data: bytes, *, magic: bool = True) -> bytes:
 def _dictionaries() -> list[zstandard.ZstdCompressionDict | None]:
     """None; blanks, which leave readable whatever is not in the true words; those of companions."""
     blanks = zstandard.ZstdCompressionDict(b" " * (1 << 16), dict_type=zstandard.DICT_TYPE_RAWCONTENT)
-    files = sorted(DICTIONARIES.glob("*.zdict"))
-    return [None, blanks, *(zstandard.ZstdCompressionDict(one.read_bytes()) for one in files)]
+    words = [file.read_bytes() for file in sorted(DICTIONARIES.glob("*.zdict"))]
+    words += [zstandard.decompress(file.read_bytes()) for file in sorted(DICTIONARIES.glob("*.zst"))]
+    return [None, blanks, *map(zstandard.ZstdCompressionDict, words)]
 
 
 def _companion(data: bytes) -> Iterator[tuple[str, bytes]]:

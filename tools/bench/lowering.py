@@ -30,12 +30,12 @@ SIDES = (32, 64, 128)
 DEPTHS = (1, 2, 4, 8)
 MEGABYTES = 200
 DEFINED = (
-    "PyTorch compiles the generated statements, which takes 1.3 times what script and save do; short names "
-    "for what they call took 1 off; the graph is read, folded, emitted and hashed in Python"
+    "the graph is read, followed, folded, emitted and hashed in Python, in steps of 5 to 20 %; PyTorch "
+    "compiles the generated statements in a sixth of it; ranges and schemas are read only once"
 )
 ALLOCATOR = (
-    "PyTorch's profiler takes 3 µs for each mark and each allocation, of which an operation has one or two; "
-    "without marks, only clocks would show which operation allocates; its older profiler has no addresses"
+    "PyTorch's profiler takes 0.6 ms to begin and end, 2 µs for each mark, and 4 for each allocation or "
+    "release, which take 3 more to read; it keeps no history of the CPU's memory, and has no hooks for Python"
 )
 PEAK = """
 import sys, torch

@@ -51,7 +51,6 @@ LITE = (0.28, 0.20, 0.50, 0.20)
 """Of encoder48.ptl, what is to be left at most: split, without handles, compact, embedded."""
 FEW = "names, texts and headers take 0.5 KB of any companion, and there are only 997 rows; of 2,005 it is 29x"
 OFFSETS = "offsets in generated code take 0.4 KB"
-TEXTS = "the texts of its sources alone take 0.31, by the best of zstd with its dictionary, LZMA and bz2"
 SOURCE_TEXT = "of scripted models, source text is most of it"
 TENSORS_AND_HEADERS = "tensors and zip headers take 0.12"
 MANY = 20_000
@@ -150,7 +149,7 @@ def companions(folder: Path) -> Iterator[Row | Aim]:
             yield Aim(what, size / ours, 20, "x", more=True, reason=FEW if name == "fx-1k" else "")
         else:
             what = f"companion of {name}, scripted, of PyTorch's records"
-            yield Aim(what, ours / size, 0.35, "x", reason=TEXTS)
+            yield Aim(what, ours / size, 0.35, "x")
         yield Aim(f"companion of {name}, of the smallest peer", ours / min(filter(None, sizes[2:5])), 1, "x")
 
 

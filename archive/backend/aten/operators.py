@@ -297,6 +297,7 @@ class Arity:
         return ins >= self.least and (self.most is None or ins <= self.most)
 
 
+@lru_cache(maxsize=4096)
 def operator_name(kind: str, schema: str) -> str:
     """The name of an operation, from its kind and its schema as text ("" if it has none)."""
     overload = torch._C.parse_schema(schema).overload_name if schema else ""

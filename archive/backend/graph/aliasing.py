@@ -42,6 +42,7 @@ class Sharing:
 
     def __init__(self, graph: Graph) -> None:
         self._types = graph.types
+        self._holding = {value for value, kind in graph.types.items() if _is_mutable(kind)}
         self._from: dict[int, set[int]] = defaultdict(set)
         operations = list(graph.operations())
         self._makers = {output: operation for operation in operations for output in operation.outputs}
@@ -53,7 +54,7 @@ class Sharing:
         while grows:  # what operations insert into lists and dicts goes to all aliases of these
             before = sum(map(len, self._from.values()))
             for value, operation in writing:
-                inserted = [item for item in operation.inputs if item != value and self._holds(item)]
+                inserted = [item for item in operation.inputs if item != value and item in self._holding]
                 for alias in _reached(self._from, [value]) if inserted else ():
                     for item in inserted:
                         self._add(alias, item)
@@ -70,11 +71,8 @@ class Sharing:
 
     def _add(self, target: int, source: int) -> None:
         """Note that a value may alias another, if both may hold a list or dict."""
-        if target != source and self._holds(target) and self._holds(source):
+        if target != source and target in self._holding and source in self._holding:
             self._from[target].add(source)
-
-    def _holds(self, value: int) -> bool:
-        return _is_mutable(self._types[value])
 
     def _passed(self, operation: Operation) -> Iterator[tuple[int, int]]:
         """Pairs of values: the first may alias the second."""
@@ -97,7 +95,7 @@ class Sharing:
         ):
             yield from zip(operation.outputs, self._makers[first].inputs, strict=True)
         else:
-            for output in operation.outputs:
+            for output in self._holding.intersection(operation.outputs):
                 is_new = operation.kind in COPYING and len(MUTABLE_TYPE.findall(self._types[output])) == 1
                 if not is_new:
                     yield from ((output, value) for value in operation.inputs)

@@ -108,7 +108,8 @@ class Graph:
             block = blocks.pop()
             for operation in block.operations:
                 yield operation
-                blocks.extend(operation.blocks)
+                if operation.blocks:
+                    blocks += operation.blocks
 
 
 def elements(kind: str) -> list[str]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Module = Any
     """A ``torch._C.ScriptModule``."""
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from archive.debuginfo.model import Source
 
@@ -49,9 +49,10 @@ BUILTIN = re.compile(rb"def (\w+)\([^\n]*\n[^\n]*\Z")
 
 def fill_ranges(graph: Graph) -> None:
     """Give a range to the operations of a graph that have none."""
-    unknown = _take_ranges_of_attributes(graph)
-    makers = {value: operation for operation in graph.operations() for value in operation.outputs}
-    for operation in graph.operations():
+    operations = list(graph.operations())
+    unknown = _take_ranges_of_attributes(operations)
+    makers = {value: operation for operation in operations for value in operation.outputs}
+    for operation in operations:
         is_placeless = operation.kind in PLACELESS and not operation.shown
         maker = makers.get(operation.inputs[-1]) if is_placeless else None
         if maker is not None and maker.stack is operation.stack:
@@ -78,13 +79,14 @@ class _FunctionText:
         None if the text reads none.
         """
         if name not in self._reads:
-            places = list(re.finditer(rb"[\w.]*\.%b\b(?!\s*\()" % re.escape(name), self.text))
+            pattern = rb"[\w.]*\.%b\b(?!\s*\()" % re.escape(name)
+            places = list(re.finditer(pattern, self.text)) if b"." + name in self.text else []
             span = SourceRange(self.source, places[0].start(), places[-1].end()) if places else None
             self._reads[name] = (span, shown(span)) if span is not None else None
         return self._reads[name]
 
 
-def _take_ranges_of_attributes(graph: Graph) -> set[Operation]:
+def _take_ranges_of_attributes(operations: Sequence[Operation]) -> set[Operation]:
     """Give operations that are attributes of tensors the range of the attribute in the function's text.
 
     PyTorch records no range for some attributes (``x.mT``); that of others (``x.shape``) is in the text of a
@@ -95,12 +97,12 @@ def _take_ranges_of_attributes(graph: Graph) -> set[Operation]:
     """
     unknown: set[Operation] = set()
     texts: dict[int, _FunctionText] = {}  # by id of the source
-    for operation in graph.operations():
+    for operation in operations:
         span = operation.range
         if span is not None and id(span.source) not in texts:
             texts[id(span.source)] = _FunctionText(span.source)
-    functions = _functions(graph, texts)
-    for operation in graph.operations():
+    functions = _functions(operations, texts)
+    for operation in operations:
         function = functions.get(id(operation.stack))
         name = _attribute(operation, texts) if function is not None else None
         read = function.reads(name) if function is not None and name is not None else None
@@ -113,10 +115,12 @@ def _take_ranges_of_attributes(graph: Graph) -> set[Operation]:
     return unknown
 
 
-def _functions(graph: Graph, texts: dict[int, _FunctionText]) -> dict[int, _FunctionText | None]:
+def _functions(
+    operations: Sequence[Operation], texts: dict[int, _FunctionText]
+) -> dict[int, _FunctionText | None]:
     """For each call stack, by id, the text of the function that is called; None if there are several."""
     functions: dict[int, _FunctionText | None] = {}
-    for operation in graph.operations():
+    for operation in operations:
         text = texts[id(operation.range.source)] if operation.range is not None else None
         if text is None or text.is_builtin or not text.text:
             continue
@@ -348,14 +352,12 @@ class _Inliner:
         if node.kind == "prim::SetAttr" and _is_followed(node, scope):
             module, *values = values
             path = self._path(scope.modules[module.name], node.name)
-        numbers = scope.numbers
+        numbers, inputs = scope.numbers, []
         for value in values:
             if value.name not in numbers and value.name in scope.modules:
                 kind = value.type_text
                 raise LoweringError(f"a module is used as a value: {kind}. Source code: {node.near}")
-        inputs = [
-            numbers[value.name] if value.name in numbers else self.number(value, scope) for value in values
-        ]
+            inputs.append(numbers[value.name] if value.name in numbers else self.number(value, scope))
         operation = Operation(node.kind, inputs, [], node.schema, path=path)
         if operation.kind == "prim::Constant":
             operation.value = node.outputs[0].constant()

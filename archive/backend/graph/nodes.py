@@ -103,7 +103,7 @@ class GraphNode:
         """The graph that a ``prim::fork`` runs, a ``torch._C.Graph``."""
         return self._node.g("Subgraph")
 
-    @property
+    @cached_property
     def is_function(self) -> bool:
         """Whether it is a constant that stands for a function."""
         return self.kind == "prim::Constant" and "name" in self._node.attributeNames()

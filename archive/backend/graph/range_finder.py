@@ -57,8 +57,9 @@ class RangeFinder:
                 Source(StringView(strings, number), source.filename, source.starting_line, source.is_null)
                 for number, source in enumerate(sources)
             ]
-            for row, number in enumerate(table.source.tolist()):
-                span = SourceRange(sources[number], int(table.start[row]), int(table.end[row]))
+            places = zip(table.source.tolist(), table.start.tolist(), table.end.tolist(), strict=True)
+            for number, start, end in dict.fromkeys(places):  # many rows have one range
+                span = SourceRange(sources[number], start, end)
                 known.setdefault(shown(span, texts[number]), span)
         return cls(known)
 

@@ -47,13 +47,16 @@ from archive.debuginfo.sites import GENERATED_FILE, CallStep, Site, Span
 from archive.formats.record_kinds import range_records_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Self
 
     from archive.backend.graph.graphs import Operation
     from archive.debuginfo.model import Source, SourceRange
     from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
+
+    Place = tuple[str, Span | None, tuple[CallStep, ...]]
+    """The parts of a site."""
 
 # --- tables
 
@@ -63,7 +66,7 @@ KEEPING_BYTES = "surrogateescape"
 def write_table(operations: Mapping[int, Operation], effects: bytes = b"") -> str:
     """The table as text."""
     spans = _Spans()
-    return write_sites({handle: spans.site(operation) for handle, operation in operations.items()}, effects)
+    return _written(((handle, spans.place(operation)) for handle, operation in operations.items()), effects)
 
 
 class _Spans:
@@ -74,14 +77,14 @@ class _Spans:
         self._texts: dict[int, tuple[bytes, bytes]] = {}
         self._calls: dict[int, tuple[CallStep, ...]] = {}
 
-    def site(self, operation: Operation) -> Site:
-        """The site of an operation."""
+    def place(self, operation: Operation) -> Place:
+        """Operator, span and calls of an operation, as its site has them."""
         if id(operation.stack) not in self._calls:
             self._calls[id(operation.stack)] = tuple(
                 CallStep(call.function, call.type_name, call.instance, self._span(call.range))
                 for call in operation.stack
             )
-        return Site(operation.kind, self._span(operation.range), self._calls[id(operation.stack)])
+        return operation.kind, self._span(operation.range), self._calls[id(operation.stack)]
 
     def _span(self, source_range: SourceRange | None) -> Span | None:
         """A range; None for one without text."""
@@ -100,6 +103,12 @@ class _Spans:
 
 def write_sites(sites: Mapping[int, Site], effects: bytes = b"") -> str:
     """The table of sites by debug handle, as text; see :func:`write_table`."""
+    places = ((handle, (site.op, site.span, site.steps)) for handle, site in sites.items())
+    return _written(places, effects)
+
+
+def _written(places: Iterable[tuple[int, Place]], effects: bytes) -> str:
+    """The table of debug handles, each with the parts of its site, as text."""
     sources: dict[tuple[bytes, bytes, int], int] = {}
     ranges: dict[tuple[int, int, int], int] = {}
     rows: dict[int, int | None] = {id(None): None}  # by id of the span
@@ -113,15 +122,15 @@ def write_sites(sites: Mapping[int, Site], effects: bytes = b"") -> str:
         return rows[id(span)]
 
     handles = []
-    for handle, site in sites.items():
-        own = row(site.span)
-        if id(site.steps) not in calls:
-            calls[id(site.steps)] = _json(
-                [[step.function, step.type_name, step.instance, row(step.span)] for step in site.steps]
+    for handle, (op, span, steps) in places:
+        own = row(span)
+        if id(steps) not in calls:
+            calls[id(steps)] = _json(
+                [[step.function, step.type_name, step.instance, row(step.span)] for step in steps]
             )
-        if site.op not in ops:
-            ops[site.op] = _json(site.op)
-        handles.append(f"[{handle},{ops[site.op]},{'null' if own is None else own},{calls[id(site.steps)]}]")
+        if op not in ops:
+            ops[op] = _json(op)
+        handles.append(f"[{handle},{ops[op]},{'null' if own is None else own},{calls[id(steps)]}]")
     texts = [
         [text.decode("utf-8", KEEPING_BYTES), filename.decode("utf-8", KEEPING_BYTES), line]
         for text, filename, line in sources

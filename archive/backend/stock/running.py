@@ -274,7 +274,10 @@ def profile_archive(
         raise opened.recognised.refusal(opened.file)
     on_lite = BYTECODE in opened.records and bool(opened.methods) if lite is None else lite
     lite_method = LiteMethod.of(opened, method) if on_lite else None
-    run = partial(_method(source, opened.file, method, lite=on_lite), *inputs)
+    run = partial(
+        method_of(loaded_module(source, opened.file, lite=on_lite), opened.file, method, lite=on_lite),
+        *inputs,
+    )
     with torch.no_grad():
         try:
             if lite_method is not None:
@@ -305,23 +308,27 @@ def example_tensor(sizes: Sequence[int], name: str) -> torch.Tensor:
     """A tensor to run a model with: random floats, the same in each process; zeros of other types."""
     types = {key: kind for key, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
     if name not in types:
-        raise ValueError(f"no type {name!r} of tensors; there are: {', '.join(sorted(types))}")
+        raise ValueError(f"no type {name!r} of tensors; available: {', '.join(sorted(types))}")
     kind = types[name]
     if not kind.is_floating_point:
         return torch.zeros(tuple(sizes), dtype=kind)
     return torch.rand(tuple(sizes), generator=torch.Generator().manual_seed(0)).to(kind)
 
 
-def _method(source: Source, name: str, method: str, *, lite: bool) -> Callable[..., Any]:
-    """A method of an archive, loaded by PyTorch."""
+def loaded_module(source: Source, name: str, *, lite: bool) -> Any:  # noqa: ANN401 (of two classes)
+    """An archive's module as PyTorch loads it."""
     load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
     mapped = Mapped(source)
     try:
-        module = load(io.BytesIO(mapped.data))
+        return load(io.BytesIO(mapped.data))
     except Exception as error:  # broken archives make PyTorch raise errors of any kind
         raise ArchiveError(f"PyTorch does not load it: {one_line(message_of(error))}", file=name) from error
     finally:
         mapped.close()
+
+
+def method_of(module: Any, name: str, method: str, *, lite: bool) -> Callable[..., Any]:  # noqa: ANN401
+    """A method of a loaded module."""
     if lite:
         return partial(module.run_method, method) if method != "forward" else module
     if not module._c._has_method(method):

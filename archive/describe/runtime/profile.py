@@ -18,14 +18,7 @@ from archive.base import memory
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.debuginfo.profiles.places import (
-    NO_MODULES,
-    ModuleLevel,
-    OperationPlace,
-    SourceLine,
-    joint_place,
-    model_line,
-)
+from archive.debuginfo.profiles.places import NO_MODULES, OperationPlace, joint_place
 from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS, Recording
 from archive.describe.runtime.recorded import RecordedRuns
@@ -34,7 +27,7 @@ from archive.formats.etdump import DELEGATE_CALL, is_dump
 from archive.formats.etrecord import node_handles
 from archive.io.mapped import by_ranges
 from archive.reader.lookups.instructions import runs
-from archive.reader.lookups.nodes import TOP
+from archive.reader.lookups.nodes import place_of_node
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import FileKind
 
@@ -44,12 +37,9 @@ if TYPE_CHECKING:
     from archive.describe.runtime.runs import Call, Ran, Run
     from archive.formats.etdump import ProfileEvent
     from archive.io.mapped import Source
-    from archive.reader.lookups.nodes import ProgramNode
 
 RUNTIME = "ExecuTorch"
 UNKNOWN_BACKEND = "(unknown backend)"
-WRAPPERS = ("torch.export.", "torch.fx.")
-"""Begin the classes of modules that PyTorch puts around a model while it exports: they aren't part of it."""
 
 
 class Operations:
@@ -279,29 +269,3 @@ def _profile(
         raise ArchiveError(f"there are no runs {which}")
     whole_ns = round(sum(whole) * tick_ns) if len(whole) == counted.total() else None
     return RuntimeProfile(operations, counted, whole_ns, has_record=recorded is not None)
-
-
-def place_of_node(node: ProgramNode) -> OperationPlace:
-    """The place in the model that a node comes from."""
-    levels, outer = list[ModuleLevel](), ""
-    for module in node.modules:
-        if module.class_name.startswith(WRAPPERS):
-            continue
-        kind = one_line(module.class_name.rpartition(".")[2])
-        step = module.path.removeprefix(f"{outer}.") if outer else module.path
-        top = ModuleLevel(f"{TOP}({kind})", "")
-        levels.append(ModuleLevel(one_line(module.path), kind, one_line(step)) if module.path else top)
-        outer = module.path
-    frames = node.site.frames.frames if node.site.frames else ()
-    lines = [
-        SourceLine(one_line(frame.file), frame.line, one_line(frame.code or ""))
-        for frame in reversed(frames)
-        if not frame.file.startswith("<")  # generated code
-    ]
-    return OperationPlace(
-        tuple(levels) or (ModuleLevel(NO_MODULES, ""),),
-        one_line(node.hierarchy),
-        model_line(lines),
-        lines[0] if lines else None,
-        one_line(node.op),
-    )

@@ -70,7 +70,8 @@ class SizeBudget:
         words = BUDGET.fullmatch(text)
         if not words:
             raise ValueError(
-                f"expected SIZE or LABEL=SIZE like 5MB, 'source ranges=+10KiB'; found {shown(text)}"
+                f"could not parse the budget {shown(text)}: expected SIZE or LABEL=SIZE, "
+                "like 5MB or 'source ranges=+10KiB'"
             )
         return cls(words["label"] or FILE, parsed_amount(words["most"]), bool(words["growth"]))
 
@@ -117,7 +118,7 @@ def verdict(
         names = [one_line(label) for label in known if label != FILE]
         more = f", and {len(names) - LISTED} others" if len(names) > LISTED else ""
         some = ", ".join(names[:LISTED])
-        problem = f"no label {shown(budget.label)} by {view}; there are: {some}{more}"
+        problem = f"no label {shown(budget.label)} by {view}; available: {some}{more}"
         return Verdict(budget, None, problem)
     size = new.get(budget.label, 0)
     if not budget.growth:

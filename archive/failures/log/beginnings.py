@@ -8,7 +8,7 @@ from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
-from archive.failures.log.documents import Passed, form_of, may_open
+from archive.failures.log.documents import MARKS, Passed, form_of, may_open
 from archive.failures.log.encodings import cells, entities, recodings
 from archive.failures.log.forms import LITERAL, Ended, Prefixed, Quoted, Recoded
 from archive.failures.log.lines import Lines
@@ -74,57 +74,134 @@ def is_own_message(line: bytes) -> bool:
 
 
 class Above:
-    """The lines above a line of a log.
+    """The lines above a line of a log. They are looked at only once something asks for them: few lines fail.
+
+    ``_added`` are blocks of lines that were not looked at. ``_opened`` counts the lines that may open a text
+    of several lines; ``_found`` has, for each mark of one, that count when the mark was last looked for, and
+    the line that had it, with its own count. ``_closed`` is the count when no text was open.
 
     Attributes:
-        opening: those that may open a text of several lines.
-        passed: the lines above these.
+        passed: the lines above those that are kept.
     """
 
     def __init__(self, lines: Iterable[bytes] = ()) -> None:
+        self._added = deque[tuple[bytes, int]]()
+        self._added_count = self._added_size = 0
         self._lines = deque[bytes]()
-        self.opening = deque[bytes]()
+        self._opening = deque[bytes]()
+        self._opened = 0
+        self._found = dict.fromkeys(MARKS, (0, 0, b""))
+        self._closed = -1
         self._size = 0
         self.passed = Passed()
         for line in lines:
             self.add(line)
 
-    def add(self, line: bytes) -> None:
-        """Add the next line."""
-        self._lines.append(line)
-        self._size += len(line)
-        if may_open(line):
-            self.opening.append(line)
-        self._bound()
+    def add(self, lines: bytes, count: int = 1) -> None:
+        """Add the next line, or several whole ones."""
+        self._added.append((lines, count))
+        self._added_count += count
+        self._added_size += len(lines)
+        while len(self._added) > 1:
+            first, lines_of_first = self._added[0]
+            if self._added_count - lines_of_first < MOST_ABOVE and self._added_size - len(first) < MAX_ABOVE:
+                return
+            for line in self._opening:
+                self.passed.add(line)
+            self._opening.clear()
+            self._lines.clear()
+            self._size = 0
+            self.passed.add(first)
+            self._added.popleft()
+            self._added_count -= lines_of_first
+            self._added_size -= len(first)
+            self._closed = -1
 
-    def _bound(self) -> None:
-        """Drop lines where there are too many, or too long ones."""
+    def _look(self) -> None:
+        """Take the lines that were added apart, and keep the last ones."""
+        for lines, count in self._added:
+            if count > 1:
+                self._take_last(lines)
+                continue
+            self._lines.append(lines)
+            self._size += len(lines)
+            if may_open(lines):
+                self._opening.append(lines)
+                self._opened += 1
+        self._added.clear()
+        self._added_count = self._added_size = 0
         while len(self._lines) > MOST_ABOVE or (self._size > MAX_ABOVE and len(self._lines) > 1):
             line = self._lines.popleft()
             self._size -= len(line)
-            if self.opening and self.opening[0] is line:
-                self.passed.add(self.opening.popleft())
+            if self._opening and self._opening[0] is line:
+                self.passed.add(self._opening.popleft())
 
-    def add_last(self, lines: bytes) -> None:
-        """Add whole lines, as many as are kept."""
+    def _take_last(self, lines: bytes) -> None:
+        """Take whole lines, as many as are kept."""
         *others, end = lines.rsplit(b"\n", MOST_ABOVE + 1)
         assert not end  # noqa: S101 (they are whole)
         if len(others) > MOST_ABOVE:
-            self.passed.add_many(self.opening, others.pop(0))
+            for line in self._opening:
+                self.passed.add(line)
+            self.passed.add(others.pop(0))
             self._lines.clear()
-            self.opening.clear()
+            self._opening.clear()
             self._size = 0
+            self._closed = -1
         added = [line + b"\n" for line in others]
         self._lines += added
         self._size += sum(map(len, added))
         if may_open(lines):
-            self.opening += filter(may_open, added)
-        self._bound()
+            opening = [*filter(may_open, added)]
+            self._opening += opening
+            self._opened += len(opening)
+
+    @property
+    def opening(self) -> Sequence[bytes]:
+        """The lines, of those that are kept, that may open a text of several lines."""
+        if self._added:
+            self._look()
+        return self._opening
+
+    def form(self, stream: PlainStream) -> Encoding | None:
+        """How the text of several lines is written that holds the log from the next line on; None for none.
+
+        Where nothing opened a text, nothing does until a line is added that may.
+        """
+        if self._added:
+            self._look()
+        if self._closed == self._opened:
+            return None
+        self._closed, has_asked = self._opened, False
+
+        def below(at: int) -> bytes | None:
+            nonlocal has_asked
+            has_asked = True
+            return stream.text(at)
+
+        form = form_of(self._last, below)
+        if form is not None or has_asked:
+            self._closed = -1
+        return form
+
+    def _last(self, mark: bytes) -> bytes:
+        """The last line, kept or passed, that has a mark of a text of several lines; b"" if there is none.
+
+        What is found is known for the next failure, for which only the lines below it are looked at.
+        """
+        opening, has_mark = self.opening, MARKS[mark]
+        looked, number, found = self._found[mark]
+        for at, line in enumerate(islice(reversed(opening), self._opened - looked)):
+            if mark in line and has_mark(text := without_end(line)):
+                number, found = self._opened - at, text
+                break
+        self._found[mark] = self._opened, number, found
+        return found if number > self._opened - len(opening) else self.passed.last(mark)
 
     @property
     def hierarchy(self) -> bytes:
         """The module hierarchy that the line directly above has; b"" if it has none."""
-        return self._lines[-1].partition(HIERARCHY)[2].strip() if self._lines else b""
+        return next(self.nearest(), b"").partition(HIERARCHY)[2].strip()
 
     @property
     def is_plain(self) -> bool:
@@ -144,6 +221,8 @@ class Above:
 
     def nearest(self) -> Iterator[bytes]:
         """The lines, the one directly above first."""
+        if self._added:
+            self._look()
         return reversed(self._lines)
 
 
@@ -236,21 +315,23 @@ class Beginning(NamedTuple):
         Args:
             stream: the document's lines, without what stands around each of them.
         """
-        passed = above.passed if stream is self.plain else Passed()
+        if stream is self.plain:
+            return above.form(self.plain)
         own = stream.form.mark if isinstance(stream, InnerStream) else b""
         near = [line for line in reversed(above.opening) if own in line and self._may_open(line)]
-        if not near and not passed:
+        if not near:
             return None
 
-        def nearest(mark: bytes) -> Iterator[bytes]:
-            in_line = mark[:1]
+        def last(mark: bytes) -> bytes:
+            in_line, has_mark = mark[:1], MARKS[mark]
             for line in near:
                 if in_line in line or self.quotes:  # spares most lines the rest
                     text = stream.text_of(line)
-                    if text is not None and mark in text:
-                        yield text
+                    if text is not None and mark in text and has_mark(text):
+                        return text
+            return b""
 
-        return form_of(nearest, passed, stream.text)
+        return form_of(last, stream.text)
 
     def _may_open(self, line: bytes) -> bool:
         """Whether a line that may open a text may do so within the strings around this one."""

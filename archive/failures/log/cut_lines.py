@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.failures.log.log_line import MOST_BETWEEN, without_end
 from archive.failures.log.quiet import has_failure, may_be_cut
+from archive.failures.log.sieve import LEAST, may_have, pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -48,6 +49,8 @@ ENDED = re.compile(rb"(?<!\\)(?:\\\\)*\\n\Z")
 """A text of JSON that ends with a line end."""
 FILE = re.compile(rb"^==> (.+) <==\r?$", re.MULTILINE)
 """The line before lines of another file, as ``tail`` prints it."""
+NAMED = (pair(b"=="), pair(b"=>"))
+"""One of these stands where pairs do, in lines with such a line."""
 TIME = re.compile(rb'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ "]*')
 
 
@@ -159,7 +162,9 @@ class CutLines:
 
     def pass_by(self, lines: bytes) -> None:
         """Note which file goes on after lines that don't wait."""
-        if (b"\n==> " in lines or lines.startswith(b"==> ")) and (files := FILE.findall(lines)):
+        if len(lines) > LEAST and not may_have(lines, NAMED):
+            return
+        if b"==> " in lines and (files := FILE.findall(lines)):
             self._file = files[-1]
 
     def add(self, line: LogLine) -> Iterator[LogLine]:

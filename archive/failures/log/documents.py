@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.failures.log.encodings import Encoding, doubled, entities, is_bare
 from archive.failures.log.forms import Unwritable
+from archive.failures.log.sieve import LEAST, may_have, pair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 MOST_BELOW = 1_000
 """Lines below that are looked at."""
@@ -134,24 +135,21 @@ HELD = (
 )
 
 
-def form_of(
-    above: Callable[[bytes], Iterator[bytes]], passed: Passed, below: Callable[[int], bytes | None]
-) -> Encoding | None:
+def form_of(last: Callable[[bytes], bytes], below: Callable[[int], bytes | None]) -> Encoding | None:
     """How a line of such a document is written; None where nothing shows that it is in one.
 
     Args:
-        above: gives the lines above with given bytes in them, the nearest first.
-        passed: the lines above these.
+        last: gives the last line above that has a mark of :data:`MARKS`; b"" if there is none.
         below: gives a line below by its number, from 1, and waits for it; None after the last one. It is
             called only where the lines above open a text, so only there a log is held back.
     """
     for held in HELD:
-        opening = next(filter(held.has_mark, above(held.mark)), passed.last(held.mark))
-        if held.opened(opening):
+        opening = last(held.mark)
+        if opening and held.opened(opening):
             closing = next(filter(held.has_mark, _read(below)), None)
             if closing is None or held.closed.match(closing):
                 return held.encoding()
-    return _in_element(next(filter(has_tag, above(b"<")), passed.last(b"<")), below)
+    return _in_element(last(b"<"), below)
 
 
 def _read(below: Callable[[int], bytes | None]) -> Iterator[bytes]:
@@ -221,8 +219,12 @@ MARKS = {b"<": has_tag, **{held.mark: held.has_mark for held in HELD}}
 """Each mark that opens or closes a text, and whether a line has it: the last such line decides."""
 ASSIGNED = {BASIC: b"=", LITERAL: b"="}
 """What each line that opens a text has: before one is open, what closes it doesn't matter."""
-MOST_WAITING = 1 << 16
+MOST_WAITING = 1 << 20
 """Bytes of lines that wait to be looked at."""
+TOGETHER = 1 << 16
+"""Bytes of lines that are looked at together, unless one is longer."""
+PAIRS = {mark: (pair(mark[:2]),) for mark in (BASIC, LITERAL)}
+"""What stands where pairs do, wherever three quotes stand."""
 LONGEST = 1 << 16
 """Bytes of a line that is kept; a longer one opens nothing."""
 
@@ -245,47 +247,58 @@ class Passed:
 
     def last(self, mark: bytes) -> bytes:
         """The last line that has a mark; b"" if there is none."""
-        self._look()
+        if self._waiting:
+            self._look()
         return self._last.get(mark, b"")
 
-    def add(self, line: bytes) -> None:
-        """Note a line that was dropped, and may open a text."""
-        self._waiting.append(line)
-        self._size += len(line)
-        if self._size > MOST_WAITING:
-            self._look()
-
-    def add_many(self, kept: Iterable[bytes], lines: bytes) -> None:
-        """Note lines that were kept so far, and many after them."""
-        self._waiting += kept
-        self._waiting.append(lines)
-        self._look()
+    def add(self, lines: bytes) -> None:
+        """Note lines that are no longer kept."""
+        if may_open(lines):
+            self._waiting.append(lines)
+            self._size += len(lines)
+            if self._size > MOST_WAITING:
+                self._look()
 
     def _look(self) -> None:
-        """Look at the lines that wait, in their order."""
-        *others, last = self._waiting or (b"",)
+        """Look at the lines that wait: a later one counts, wherever only the last one does."""
+        texts = [*_together(self._waiting)]
         self._waiting.clear()
         self._size = 0
-        if others:
-            self._look_at(b"\n".join(others))
-        self._look_at(last)
+        for mark in ASSIGNED:
+            for text in texts:
+                self._look_for(mark, text)
+        for mark in MARKS.keys() - ASSIGNED.keys():
+            any(self._look_for(mark, text) for text in reversed(texts))
 
-    def _look_at(self, lines: bytes) -> None:
-        """Look at some of them."""
-        for mark, has_mark in MARKS.items():
-            # One byte is found ten times as fast as three, and forwards ten times as fast as backwards.
-            if mark[:1] not in lines or (
-                ASSIGNED.get(mark, mark[:1]) not in lines and mark not in self._last
-            ):
-                continue
-            stop = lines.rfind(mark) if mark in lines else -1
-            for _ in range(MOST_SOUGHT):
-                if stop < 0:
-                    break
-                start = lines.rfind(b"\n", 0, stop) + 1
-                end = lines.find(b"\n", stop)
-                line = lines[start : end if end >= 0 else len(lines)].removesuffix(b"\r")
-                if len(line) > LONGEST or has_mark(line):
-                    self._last[mark] = line if len(line) <= LONGEST else b""
-                    break
-                stop = lines.rfind(mark, 0, start)
+    def _look_for(self, mark: bytes, lines: bytes) -> bool:
+        """Look for the last of some lines that has a mark; whether there is one."""
+        # One byte is found ten times as fast as three, and forwards ten times as fast as backwards.
+        if mark[:1] not in lines or (ASSIGNED.get(mark, mark[:1]) not in lines and mark not in self._last):
+            return False
+        if len(lines) > LEAST and mark in PAIRS and not may_have(lines, PAIRS[mark]):
+            return False
+        has_mark, stop = MARKS[mark], lines.rfind(mark) if mark in lines else -1
+        for _ in range(MOST_SOUGHT):
+            if stop < 0:
+                return False
+            start = lines.rfind(b"\n", 0, stop) + 1
+            end = lines.find(b"\n", stop)
+            line = lines[start : end if end >= 0 else len(lines)].removesuffix(b"\r")
+            if len(line) > LONGEST or has_mark(line):
+                self._last[mark] = line if len(line) <= LONGEST else b""
+                return True
+            stop = lines.rfind(mark, 0, start)
+        return False
+
+
+def _together(waiting: Sequence[bytes]) -> Iterator[bytes]:
+    """Lines, in texts that are neither many nor longer than need be."""
+    texts, size = list[bytes](), 0
+    for lines in waiting:
+        if texts and size + len(lines) > TOGETHER:
+            yield b"\n".join(texts)
+            texts, size = [], 0
+        texts.append(lines)
+        size += len(lines)
+    if texts:
+        yield b"\n".join(texts)

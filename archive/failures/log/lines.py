@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from archive.failures.log.cut_lines import whole_lines
 from archive.failures.log.log_line import LogLine
 from archive.failures.log.recoding import Latin
+from archive.failures.log.sieve import lines_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,11 +31,12 @@ class Lines:
 
     Args:
         log: the log, in lines or any other pieces. An empty piece is a pause: no more arrived for a while.
-        is_quiet: whether lines may be taken together: each would stay as it is, and say nothing of others.
+        loud: gives places in whole lines, at least one in each that is to be taken alone: the others stay as
+            they are, and say nothing of others. Without it each line is taken alone.
     """
 
-    def __init__(self, log: Iterable[bytes], is_quiet: Callable[[bytes], bool] | None = None) -> None:
-        self._lines = whole_lines(Splitter(is_quiet).lines(log))
+    def __init__(self, log: Iterable[bytes], loud: Callable[[bytes], Iterable[int]] | None = None) -> None:
+        self._lines = whole_lines(Splitter(loud).lines(log))
         self._latin = Latin()
         self._ahead: deque[LogLine] = deque()
         self._size = 0
@@ -119,9 +121,9 @@ class InnerLines(Lines):
 class Splitter:
     """Splits a log into lines. A long one is cut in pieces, where possible not within a string."""
 
-    def __init__(self, is_quiet: Callable[[bytes], bool] | None) -> None:
+    def __init__(self, loud: Callable[[bytes], Iterable[int]] | None) -> None:
         self._number = 1
-        self._is_quiet = is_quiet
+        self._loud = loud
         self._rest = bytearray()
         self._is_cut = False
         self._is_in_string = False
@@ -148,22 +150,26 @@ class Splitter:
             yield from self._ended(b"")
 
     def _whole(self, lines: bytes) -> Iterator[LogLine]:
-        """Whole lines, with quiet ones together; bisection finds the others."""
-        waiting = [lines]
-        while waiting:
-            lines = waiting.pop()
-            middle = lines.find(b"\n", len(lines) // 2) + 1
-            if middle == len(lines):
-                middle = lines.rfind(b"\n", 0, -1) + 1
-            if not middle or self._is_quiet is None:
-                for line in lines.split(b"\n")[:-1]:
-                    yield from self._ended(line + b"\n")
-            elif self._is_quiet(lines):
-                count = lines.count(b"\n")
-                yield LogLine(lines, self._number, count=count)
-                self._number += count
-            else:
-                waiting += lines[middle:], lines[:middle]
+        """Whole lines, with quiet ones together."""
+        if self._loud is None:
+            for line in lines.split(b"\n")[:-1]:
+                yield from self._ended(line + b"\n")
+            return
+        start = 0
+        for place in sorted(self._loud(lines)):
+            if place >= start:
+                first = lines.rfind(b"\n", start, place) + 1 or start
+                if first > start:
+                    yield self._quiet(lines[start:first])
+                start = lines.index(b"\n", place) + 1
+                yield from self._ended(lines[first:start])
+        if start < len(lines):
+            yield self._quiet(lines[start:])
+
+    def _quiet(self, lines: bytes) -> LogLine:
+        quiet = LogLine(lines, self._number, count=lines_in(lines))
+        self._number += quiet.count
+        return quiet
 
     def _ended(self, end: bytes) -> Iterator[LogLine]:
         """The line with this end, or its last pieces."""

@@ -7,12 +7,21 @@ begin asks for the patterns that are made here of the rows: a row for each kind,
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 URL_BLANK = rb"(?:%(?:25)*20|\+)"
 BLANK = rb"(?: |%(?:25)*20|\+)"
 """A blank, also in a URL, whose escapes may be escaped again."""
 COMMA, COLON, OPENING, CLOSING = (rb"%%(?:25)*%b" % code for code in (b"2C", b"3A", b"28", b"29"))
+
+
+def begun(text: bytes) -> tuple[bytes, ...]:
+    """A text as it is, and its beginning in a URL, blanks in any form."""
+    first, then = text.split(b" ")[:2]
+    return text, first + b"%2", first + b"+" + then[:1]
 
 
 class Mark(NamedTuple):
@@ -21,6 +30,7 @@ class Mark(NamedTuple):
     Attributes:
         printed: a line has one of these.
         words: a line has one of these in any form. The longer a word is, the less time a search takes.
+        sought: what blocks of lines are searched for: rare, and of seven bytes or more; or ``words``.
         in_url: what URLs are searched for, blanks in any form; b"" for nothing.
         listed: what lists of numbers are searched for.
         pattern: what a line may have in place of ``printed``: a number stands before or between the words.
@@ -31,6 +41,7 @@ class Mark(NamedTuple):
 
     printed: tuple[bytes, ...]
     words: tuple[bytes, ...]
+    sought: tuple[bytes, ...] = ()
     in_url: bytes = b""
     listed: bytes = b""
     pattern: bytes = b""
@@ -46,6 +57,7 @@ class Mark(NamedTuple):
 HANDLES = Mark(
     (b"Debug info for handle",),
     (b"Debug",),
+    begun(b"Debug info for handle"),
     in_url=b"Debug info for handle",
     listed=b"Debug info for handle",
     # PyTorch 1.9 and 1.10 print single handles without "debug_handles".
@@ -64,6 +76,7 @@ TRACEBACK = Mark(
 NODE = Mark(
     (b"While executing %",),
     (b"executing",),
+    begun(b"While executing %"),
     in_url=b"While executing ",
     listed=b"While executing %",
     noted=rb"While executing %",
@@ -107,11 +120,14 @@ MARKS = (HANDLES, TRACEBACK, NODE, FRAME, KERNEL, INSTRUCTION, INPUT)
 # --- what is made of the rows
 
 URL_TEXTS = tuple(mark.in_url for mark in MARKS if mark.in_url)
-LISTED = tuple(
-    separator.join(b"%d" % byte for byte in text)
-    for text in (mark.listed for mark in MARKS if mark.listed)
-    for separator in (b",", b", ")
-)
+
+
+def as_numbers(text: bytes) -> tuple[bytes, ...]:
+    """A text as lists of numbers."""
+    return tuple(separator.join(b"%d" % byte for byte in text) for separator in (b",", b", "))
+
+
+LISTED = tuple(text for mark in MARKS if mark.listed for text in as_numbers(mark.listed))
 IN_NUMBERS = re.compile(b"|".join(LISTED))
 """The words as a list of numbers, as journald writes a text with control characters."""
 IN_URL = re.compile(b"|".join(text.replace(b" ", URL_BLANK) for text in URL_TEXTS))
@@ -121,11 +137,45 @@ NOTED = re.compile(b"|".join((*(mark.noted.replace(b" ", BLANK) for mark in MARK
 """A line that is noted if no form is known in which it could be explained."""
 ENDS = b"(?:%b)" % b"|".join(mark.end for mark in MARKS if mark.end)
 PRINTED = tuple(text for mark in MARKS for text in mark.printed)
-WORDS = tuple(word for mark in MARKS for word in mark.words) + LISTED
-IN_PATTERNS = (
-    *(text.split(b" ")[0] + blank for text in URL_TEXTS for blank in (b"%", b"+")),
-    *LISTED,
-    *(literal for mark in MARKS for literal in mark.in_pattern),
-)
-"""Each match of the patterns has one of these, which are found ten times as fast."""
-PATTERNS = (IN_URL, IN_NUMBERS, *(re.compile(mark.pattern) for mark in MARKS if mark.pattern))
+LISTED_BLANKS = (b",32,", b", 32, ")
+"""A blank in a list of numbers: each text that is looked for there has one."""
+WORDS = tuple(word for mark in MARKS for word in mark.words) + LISTED_BLANKS
+
+
+class Form(NamedTuple):
+    """How a failure's first line may have its words other than as printed.
+
+    Attributes:
+        literals: each match has one of these, which are found ten times as fast.
+    """
+
+    literals: tuple[bytes, ...]
+    pattern: re.Pattern[bytes]
+
+
+def _forms(mark: Mark) -> Iterator[Form]:
+    if mark.in_url:
+        word = mark.in_url.partition(b" ")[0]
+        yield Form((word + b"%", word + b"+"), re.compile(mark.in_url.replace(b" ", URL_BLANK)))
+    if mark.listed:
+        texts = as_numbers(mark.listed)
+        yield Form(texts, re.compile(b"|".join(texts)))
+    if mark.pattern:
+        yield Form(mark.in_pattern, re.compile(mark.pattern))
+
+
+FORMS = tuple(tuple(_forms(mark)) for mark in MARKS)
+"""Those of each mark."""
+PATTERNS = tuple(form.pattern for forms in FORMS for form in forms)
+
+
+def begins(text: bytes, number: int) -> bool:
+    """Whether a failure with the mark of a number may begin in a text, in any form that logs have."""
+    for printed in MARKS[number].printed:
+        if printed in text:
+            return True
+    for form in FORMS[number]:
+        for literal in form.literals:
+            if literal in text and form.pattern.search(text):
+                return True
+    return False

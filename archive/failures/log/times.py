@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from itertools import islice
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +24,8 @@ COLONS = 2
 """Of a clock."""
 NEAREST = 8
 """Lines above a failure in which its time is looked for."""
+SHORT = 1 << 12
+"""Bytes of these lines, if they are searched together before they are one by one."""
 MOST_INTERVALS = 48
 """Intervals of a span in which failures are counted."""
 LEAP_YEAR = 2000
@@ -67,7 +70,11 @@ class LogTimes:
 
     def of(self, line: bytes, above: Iterable[bytes]) -> LogTime | None:
         """The time of a line, or of the nearest line above that has one."""
-        for _, near in zip(range(NEAREST + 1), (line, *above), strict=False):
+        lines = [line, *islice(above, NEAREST)]
+        together = b"\n".join(lines)
+        if len(together) < SHORT and not SOME_CLOCK.search(together):
+            return None
+        for near in lines:
             time = self._in(near)
             if time is not None:
                 return time

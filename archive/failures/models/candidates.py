@@ -34,7 +34,7 @@ from archive.reader.facts import handle_digest, splitting_digest
 from archive.reader.lacking import REMEDY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from archive.base.limits import Steps
     from archive.base.spending import Spending
@@ -45,10 +45,12 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 
-UNPROVEN = "nothing proves it: a companion does not have the code that the log shows"
+UNPROVEN = "nothing proves it: a companion has no code to compare with the log"
 MOST_LISTED = 256
 """Up to this many models are all asked about an ambiguous failure, so that a note can list them. If there are
 more, none is asked once two have differed: the failure is ambiguous whatever the others say."""
+MOST_NAMED = 3
+"""Models of an ambiguous failure that its note names, and of which it is asked whether they have code."""
 STEPS_ASKED = 16
 """Steps that asking a model counts for: it may have to be opened."""
 CHOICES_KEPT = 1 << 16
@@ -99,9 +101,9 @@ class FleetAnswers:
         """Note a line of the log, which may name a model."""
         self._naming.saw(line, number, is_failing=is_failing)
 
-    def names_nothing(self, lines: bytes) -> bool:
-        """Whether nothing in lines may name a model."""
-        return self._naming.names_nothing(lines)
+    def naming_in(self, lines: bytes) -> Iterable[int]:
+        """Places of what may name a model."""
+        return self._naming.naming_in(lines)
 
     def named(self, line: bytes) -> bytes:
         """The line: it isn't known which model its hashes belong to."""
@@ -185,9 +187,9 @@ class FleetAnswers:
                         proven.setdefault(text, candidate.model)
                     if len(proven) > 1 and len(possible) > MOST_LISTED:
                         first, second = (one_line(model.file) for model in proven.values())
-                        others = f"another of {len(possible):,}"
-                        why = f"may be of {first}, {second} or {others}, and nothing says which"
-                        return Survey(candidates, why)
+                        others = f"maybe others of {len(possible):,}"
+                        remedy = _remedy([*proven.values()])
+                        return Survey(candidates, f"ambiguous: fits {first}, {second} and {others}; {remedy}")
             except LimitError as error:
                 asked = steps.taken // STEPS_ASKED - 1
                 so_far = f"asked {asked:,} of {counted(len(possible), 'model')} that may have failed so"
@@ -284,8 +286,8 @@ class FleetAnswers:
             others = "" if len(readable) == len(models) else " that can be read"
             return f"of none of {counted(len(readable), 'model')}{others}{self._lacking(readable)}"
         if all(candidate.answer.is_split for candidate in left):
-            return f"{_may_be(left)}, without its debug info; if `split` took it out, give the companion, too"
-        return f"{_may_be(left)}, and nothing says which"
+            return f"{_fits(left)}, without its debug info; if `split` took it out, give the companion, too"
+        return f"ambiguous: {_fits(left)}; {_remedy([candidate.model for candidate in left])}"
 
     def _lacking(self, models: Sequence[Model]) -> str:
         """Words for the models, of those that may have failed so, that lack what would decide."""
@@ -334,7 +336,10 @@ def _unexplained(failure: Failure, what: str, why: str, is_possible: object) -> 
 
 def _why_unproven(left: Sequence[Candidate]) -> str:
     """The reason that models which nothing proves don't explain a failure; "" where there are none."""
-    return f"{_may_be(left)}, and {UNPROVEN}" if left and left[0].answer.is_unproven else ""
+    if not left or not left[0].answer.is_unproven:
+        return ""
+    remedy = _remedy([candidate.model for candidate in left])
+    return f"{_fits(left)}, but {UNPROVEN}; {remedy}, or split with --fingerprints"
 
 
 def _with_remedy(answer: Answer) -> Answer:
@@ -347,6 +352,12 @@ def _first_name(models: Sequence[Model]) -> str:
     return one_line(min(model.file for model in models))
 
 
-def _may_be(left: Sequence[Candidate]) -> str:
-    files = [one_line(candidate.model.file) for candidate in left]
-    return f"may be of {several(files, word='or')}"
+def _fits(left: Sequence[Candidate]) -> str:
+    return f"fits {several([one_line(candidate.model.file) for candidate in left])}"
+
+
+def _remedy(models: Sequence[Model]) -> str:
+    """What to give so that a failure that fits several models becomes one's."""
+    lacking = sum(not model.has_code for model in models[:MOST_NAMED])
+    archives = f"add the archive{'s' if lacking > 1 else ''}, or " if lacking else ""
+    return f"{archives}pass --id, which finds in the log what names the model"

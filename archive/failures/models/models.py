@@ -17,6 +17,7 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.problems import problem_of
 from archive.debuginfo.unique_handles import prefix_at_end
+from archive.failures.models.ids import KnownIds
 from archive.io.urls import is_elsewhere
 from archive.reader import opening
 from archive.reader.facts import HandleOwners, facts_of
@@ -96,6 +97,12 @@ class Model:
             return opened.companion is None and not opened.range_records
 
     @cached_property
+    def has_code(self) -> bool:
+        """Whether the file has the model's code: a companion by itself has none."""
+        with self.open() as opened:
+            return opened.has_code
+
+    @cached_property
     def split_prefix(self) -> int:
         """The prefix of the unique handles that `split` makes from its own; 0 where there are none."""
         with self.open() as opened:
@@ -114,8 +121,18 @@ class Model:
 
     @property
     def names(self) -> frozenset[str]:
-        """What a log may call the model: its file, with and without folder and ending; its top class."""
-        return self.facts.names(self.file) | {self.file}
+        """What a log may call the model: its file, with and without folder and ending; a class, a label.
+
+        A label stands by itself or after the name: ``1.4.2``, ``Ranker@1.4.2``.
+        """
+        releases = {self.label, f"{Path(self.file).stem}@{self.label}"} if self.label else set()
+        return self.facts.names(self.file) | {self.file} | releases
+
+    @cached_property
+    def label(self) -> str:
+        """The label of its release, which a companion may have."""
+        with self.open() as opened:
+            return "" if opened.companion is None else opened.companion.label
 
 
 class StoredCompanion(Protocol):
@@ -142,12 +159,16 @@ class StoredCompanion(Protocol):
         """The digest of the companion, in hexadecimal digits."""
 
     @property
-    def label(self) -> str:
+    def name(self) -> str:
         """Name and id."""
 
     @property
-    def full_label(self) -> str:
-        """The same with the beginning of its digest."""
+    def titles(self) -> tuple[str, str]:
+        """Name, id and labels of releases; the same with the beginning of its digest."""
+
+    @property
+    def release_names(self) -> frozenset[str]:
+        """What a log may call its releases."""
 
 
 class KeptModel(Model):
@@ -160,13 +181,14 @@ class KeptModel(Model):
     def __init__(
         self, entry: StoredCompanion, opened: Callable[[], Archive], *, is_one_of_several: bool = False
     ) -> None:
-        super().__init__(entry.full_label if is_one_of_several else entry.label, limits=DEFAULT_LIMITS)
+        super().__init__(entry.titles[is_one_of_several], limits=DEFAULT_LIMITS)
         self.facts = entry.facts
         self.unmapped = entry.size
         self._opened = opened
         self.entry = entry
 
     is_split = False
+    has_code = False
     split_prefix = 0
 
     def open(self) -> Archive:
@@ -175,8 +197,8 @@ class KeptModel(Model):
 
     @property
     def names(self) -> frozenset[str]:
-        """What a log may call the model: the file that was added, and the top class."""
-        return self.facts.names(self.entry.file) | {self.file}
+        """What a log may call the model: the file that was added, the top class, a release of it."""
+        return self.facts.names(self.entry.file) | self.entry.release_names | {self.file, self.entry.name}
 
 
 class OpenModel:
@@ -323,9 +345,9 @@ class Models:
         return self._grouped(lambda model: model.facts.ids)
 
     @cached_property
-    def id_words(self) -> frozenset[bytes]:
+    def known_ids(self) -> KnownIds:
         """The ids as logs have them."""
-        return frozenset(map(str.encode, self.by_id))
+        return KnownIds(map(str.encode, self.by_id))
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[Model]]:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import ArchiveError, shown
 from archive.base.strings import decoded
 from archive.failures.log.forms import TIMES
-from archive.formats.archive_id import ID_WIDTH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from archive.failures.log.streams import LogStream
     from archive.failures.models.models import Model, Models
@@ -111,33 +110,13 @@ def _check_size(pattern: bytes, name: str) -> None:
 
 # --- naming
 
-DIGIT, OTHER = b"0", b" "
-DIGITS = bytes(DIGIT[0] if byte in b"0123456789abcdefABCDEF" else OTHER[0] for byte in range(256))
-"""Translates each hexadecimal digit to one byte, and all else to another. Finding a run of digits in that
-takes a tenth of the time of a regular expression."""
-ID_DIGITS = 2 * ID_WIDTH
-ID_LIKE = OTHER + DIGIT * ID_DIGITS + OTHER
+LINE = re.compile(rb"\n|[^\n]+\n?")
 NEAR = 5
 """Lines above a failure in which an archive id names its model, without any pattern."""
 MAX_SEARCHED = 1 << 14
 """Bytes of a line that are searched for names."""
 MOST_NAMED = 64
 """Lines that name a model and are remembered: those of other processes may stand between them."""
-
-
-def ids_in(lines: bytes, models: Models) -> list[bytes]:
-    """The models' ids among the words of as many hexadecimal digits as an archive id has."""
-    digits, found = lines.translate(DIGITS), list[bytes]()
-    if ID_LIKE.strip() not in digits:  # found in a fifth of the time
-        return found
-    words = OTHER + digits + OTHER
-    start = words.find(ID_LIKE)
-    known = models.id_words if start >= 0 else ()
-    while start >= 0:  # the blank before has the place of the word
-        if (word := lines[start : start + ID_DIGITS]) in known:
-            found.append(word)
-        start = words.find(ID_LIKE, start + 1 + ID_DIGITS)
-    return found
 
 
 class NamingLine(NamedTuple):
@@ -222,15 +201,17 @@ class Naming:
                 self._by_pattern.append(NamingLine(meant(text), text, number, line[:MAX_SEARCHED]))
                 return
         # Archive ids count wherever they stand: a failure may be of each model.
-        if ids := [*map(decoded, ids_in(line, self._models))]:
+        if ids := [decoded(word) for _, word in self._models.known_ids.places_in(line)]:
             models = [model for archive_id in ids for model in self._models.by_id[archive_id]]
             self._near.append(NamingLine(models, ids[-1], number, line[:MAX_SEARCHED]))
         if is_failing:
             self._failed.append((number, line[:MAX_SEARCHED]))
 
-    def names_nothing(self, lines: bytes) -> bool:
-        """Whether nothing in lines may name a model: patterns must see each line."""
-        return not self._patterns and not ids_in(lines, self._models)
+    def naming_in(self, lines: bytes) -> Iterable[int]:
+        """Places of what may name a model; one in each line where there are patterns."""
+        if self._patterns:
+            return [match.start() for match in LINE.finditer(lines)]
+        return [place for place, _ in self._models.known_ids.places_in(lines)]
 
 
 def _latest(namings: Sequence[NamingLine], stream: LogStream) -> NamingLine:

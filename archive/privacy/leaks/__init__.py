@@ -56,6 +56,8 @@ BY_RECORD = {
 """Records that are findings as a whole."""
 OF_SOURCE = {LeakKind.SOURCE, LeakKind.COMMENT, LeakKind.USER}
 """Kinds of findings that PyTorch's own source has, too: its developers leave notes there."""
+BY_PLACE = OF_SOURCE | {LeakKind.HOST}
+"""Kinds of findings for which it matters where each one stands."""
 SHORTEST_BY_CHANCE = dict.fromkeys(
     (LeakKind.DRIVE, LeakKind.EMAIL, LeakKind.URL, LeakKind.HOME, LeakKind.COMMENT, LeakKind.HOST), 10
 ) | {LeakKind.UNC: 16}
@@ -163,20 +165,24 @@ class Finder:
         """Collect what the lines of a piece give away."""
         strings, kind = piece.strings, piece.kind
         data = strings.data
-        source = sources(kind, data, self._known.model)
         detectors = (
             paths(data, words),
             keys(data, words),
-            addresses(data),
+            addresses(data, words),
             hosts(data, words),
             signed(data, words),
             variables(data, words),
-            source,
+            sources(kind, data, self._known.model),
             names(kind, data),
         )
+        again: dict[tuple[LeakKind, bytes], list[int]] = {}
         for kind_found, at, text in chain(*detectors):
-            is_short = len(text) < SHORTEST_BY_CHANCE.get(kind_found, 0)
-            if is_short and (piece.in_numbers or strings.may_be_numbers(at)):
+            places = again.get((kind_found, text))
+            if places is not None:
+                places.append(at)
+                continue
+            by_chance = len(text) < SHORTEST_BY_CHANCE.get(kind_found, 0)
+            if by_chance and (piece.in_numbers or strings.may_be_numbers(at)):
                 continue
             if piece.in_ids and kind_found is LeakKind.PATH:
                 continue
@@ -187,6 +193,11 @@ class Finder:
             finding = self._collection.add(kind_found, text, piece.record, strings.times(at))
             if finding is not None:
                 finding.places.append(_place(piece, strings.place(at)))
+            if not by_chance and kind_found not in BY_PLACE:
+                again[kind_found, text] = []
+        for (kind_found, text), places in again.items():
+            if places:
+                self._collection.add(kind_found, text, piece.record, strings.times_of_all(places))
 
     def _take_bytes(self, piece: FilePiece, words: FoundWords) -> None:
         """Collect what the bytes of a piece give away, as stored."""

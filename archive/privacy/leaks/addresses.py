@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Iterator
 
+    from archive.privacy.leaks.words import FoundWords
+
 USER = rb"[A-Za-z0-9\x80-\xff][\w.+\x80-\xff-]{0,63}"
 NEW_TOPS = (
     rb"academy|agency|associates|bank|blog|build|business|capital|care|careers|center|clinic|codes|community|company"
@@ -45,6 +47,10 @@ IN_WORDS = pattern_of(
 """An address as people hide it from machines: ``ann (at) acme [dot] com``."""
 NAME_BEFORE = pattern_of(rb"(?<![\w.+-])[A-Za-z0-9][\w.+-]{0,63} ?\Z")
 AT_IN_WORDS = pattern_of(rb"[\[({<] ?(?i:at) ?[\])}>]")
+AT = tuple(
+    b"%c%s" % (opens, at) for opens in b"[({<" for at in (b"at)", b"at]", b"at}", b"at>", b"at ", b" at")
+)
+"""What all such addresses have, in small letters."""
 OPENS = frozenset(b"<\"'\0\n:")
 """What stands before an address whose domain may have any top: the address is a string, or in brackets."""
 REPOSITORY = pattern_of(rb":[\w.~-]++(?:/[\w.~-]++)++")
@@ -82,8 +88,13 @@ SID = pattern_of(rb"S-1-5-21(?:-\d{1,10}){3,4}(?!\d)")
 MOST_OF_BYTE = 255
 
 
-def addresses(data: bytes) -> Iterator[Detection]:
-    """The e-mail addresses, URLs, network addresses and account numbers in a text."""
+def addresses(data: bytes, words: FoundWords) -> Iterator[Detection]:
+    """The e-mail addresses, URLs, network addresses and account numbers in a text.
+
+    Args:
+        data: the text.
+        words: of ``AT``, those that are in it.
+    """
     end = 0
     found = (_urls(data), _in_web(data), _mailboxes(data))
     for address in merge(*found, key=lambda address: (address.at, -len(address.text))):
@@ -95,7 +106,8 @@ def addresses(data: bytes) -> Iterator[Detection]:
             for match in pattern.finditer(data):
                 if max(map(int, match[0].partition(b":")[0].split(b"."))) <= MOST_OF_BYTE:
                     yield Detection(LeakKind.HOST, match.start(), match[0])
-    for at in AT_IN_WORDS.finditer(data):
+    has_at = any(at in words.in_any_case for at in AT)
+    for at in AT_IN_WORDS.finditer(data) if has_at else ():
         low = max(at.start() - MOST_BEFORE, 0)
         before = NAME_BEFORE.search(data[low : at.start()])
         written = IN_WORDS.match(data, low + before.start()) if before else None

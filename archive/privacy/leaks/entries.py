@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from archive.base.patterns import pattern_of
+from archive.privacy.leaks.addresses import AT
 from archive.privacy.leaks.hosts import MARKS_OF_HOSTS, NAMES_OF_HOSTS
 from archive.privacy.leaks.paths import MARKS_OF_HOMES
 from archive.privacy.leaks.people import BRACKETS, MOST_OF_VALUE, SIGNS, is_somebody, kind_of, named_by
@@ -237,7 +238,7 @@ TELLING = Words(
         *MARKS_OF_HOSTS,
         *MARKS_OF_HOMES,
     ],
-    [*WORDS, *dict.fromkeys((*NAMES_OF_PEOPLE, *SIGNS, *NAMES_OF_HOSTS))],
+    [*WORDS, *dict.fromkeys((*NAMES_OF_PEOPLE, *SIGNS, *NAMES_OF_HOSTS)), *AT],
 )
 """Words that an entry may follow, or that it contains, and those beside which other detectors look."""
 

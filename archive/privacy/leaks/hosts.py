@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 BEGINS = rb"(?<![\w.@\\:$%~-])(?<!//)"
 """What no name comes right after."""
 WHOLE = pattern_of(BEGINS + rb"[A-Za-z0-9][\w-]*+(?:\.[\w-]++){1,9}+(?![\w(\[@{]| ?=[^=])(?:\.(?!\w)|(?!\.))")
-TOP = pattern_of(rb"\.(?=([A-Za-z]{2,11})(?![\w(\[@{-]| ?=[^=]|\.\w))")
-"""The dot before the last label of such a name: single bytes are found sooner than how names begin."""
 CUT = bytes(code if bytes([code]).isalnum() or code in b"_.-" else 0 for code in range(256))
 """Translates what no name has to NUL."""
 MOST_OF_NAME = 640
@@ -56,6 +54,8 @@ COUNTRIES = frozenset(
 )
 """Countries whose top domain is neither a word nor the ending of a file."""
 TOPS = NO_CODE | USUAL | COUNTRIES
+TOP = pattern_of(rb"\.(?=(?i:" + b"|".join(sorted(TOPS)) + rb")(?![\w(\[@{-]| ?=[^=]|\.\w))")
+"""The dot before the last label of such a name: single bytes are found sooner than how names begin."""
 LOCAL = b"local"
 WITH_PORT = pattern_of(BEGINS + rb"[A-Za-z][\w-]{2,62}:\d{4,5}(?![\w.:/-])")
 ENDS_IN_PORT = pattern_of(rb":(?=\d{4,5}(?![\w.:/-]))")
@@ -168,7 +168,7 @@ def _around(
 def _whole_names(data: bytes) -> Iterator[Detection]:
     end = 0
     for top in TOP.finditer(data):
-        if top.start() < end or top[1].lower() not in TOPS:
+        if top.start() < end:
             continue
         low = max(top.start() - MOST_OF_NAME, end)
         begin = low + data[low : top.start()].translate(CUT).rfind(b"\0") + 1

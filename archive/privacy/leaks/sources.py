@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -72,6 +73,8 @@ GRAPH_ID = pattern_of(rb"graph_id[^\w:]{1,16}:\s{0,4}(\d+)")
 """Keys of JSON that each node has, and the values of others that few have."""
 INSTANCE_CLASS = pattern_of(rb",([A-Za-z_][\w.]*)(?=;|$)")
 PARAMETERS = (b'"parameter_name"', b'"buffer_name"', b'"tensor_name"')
+MOST_REPEATED = 1 << 10
+"""Names that are cached: code repeats the same few."""
 COMMON_NAMES = {b"storage", b"cpu", b"cuda", b"training", b"_is_full_backward_hook"}
 """Strings of PyTorch's own in such pickles."""
 OWN_MODULES = (b"torch.", b"collections.", b"builtins.", b"__builtin__.", b"numpy.", b"copyreg.", b"_codecs.")
@@ -175,8 +178,9 @@ def _has_letters(text: bytes) -> bool:
 def names(kind: RecordKind, data: bytes) -> Iterator[Detection]:
     """The names of classes and attributes that are not PyTorch's, and ids of a run."""
     if b"__torch__" in data:
+        plain = lru_cache(MOST_REPEATED)(_without_mangling)
         for name in TORCHSCRIPT_CLASS.finditer(data):
-            yield from _class(name.start(1) + 1, MANGLED.sub(b"", name[1])[1:])
+            yield from _class(name.start(1) + 1, plain(name[1]))
     if kind is RecordKind.PROGRAM:
         for address in ADDRESS.finditer(data):
             yield Detection(LeakKind.ID, address.start(), address[0])
@@ -189,6 +193,11 @@ def names(kind: RecordKind, data: bytes) -> Iterator[Detection]:
                 yield Detection(LeakKind.INPUTS, name.start(), name[0])
             elif name[0] not in COMMON_NAMES:
                 yield Detection(LeakKind.ATTRIBUTE, name.start(), name[0])
+
+
+def _without_mangling(name: bytes) -> bytes:
+    """The name of a class of TorchScript after its first dot, without what makes it unique."""
+    return MANGLED.sub(b"", name)[1:]
 
 
 def of_nodes(json: bytes) -> Iterator[tuple[Detection, int]]:

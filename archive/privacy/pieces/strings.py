@@ -10,10 +10,13 @@ be a layer's bytes itself: JSON in JSON.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from archive.base import memory
 from archive.base.patterns import pattern_of
@@ -134,6 +137,8 @@ FRAME = frames.BEGINNING.encode()
 FRAMES = pattern_of(rb"\n(?=[ \t]*%b)" % FRAME)
 
 
+FEWEST_IN_COLUMNS = 16
+"""Positions whose lines are found in columns."""
 BYTES = "bytes"
 """How bytes are stored as a string of a pickle."""
 
@@ -180,9 +185,21 @@ class EncodedPart(NamedTuple):
         return self.string.place(self.start)
 
 
-def _without_lengths(texts: Sequence[bytes]) -> list[bytes]:
+_LineSource = tuple["Layer", bytes, bytes | None]
+"""A layer, a string of it, and its text if that isn't what it is decoded to."""
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """The lines of a text, or the frames of a Python stack."""
+    return FRAMES.split(text) if FRAME in text else text.split(b"\n")
+
+
+def _without_lengths(texts: list[bytes]) -> list[bytes]:
     """Texts of bytes of no known form, with NUL in place of lengths among them; each as long as before."""
-    data = without_lengths(b"\0".join(texts))
+    joined = b"\0".join(texts)
+    data = without_lengths(joined)
+    if data is joined:
+        return texts
     starts = accumulate((len(text) + 1 for text in texts), initial=0)
     return [data[at : at + len(text)] for at, text in zip(starts, texts, strict=False)]
 
@@ -213,7 +230,8 @@ class PieceStrings:
         self.allowance = memory.current()
         self._shortest = shortest
         self._times: dict[bytes, int] = {}
-        self._first: dict[bytes, tuple[Layer, bytes, int]] = {}
+        self._numbers: list[int] = []
+        self._sources: list[_LineSource] = []
         self.encoded: list[EncodedPart] = []
         self.layers: list[Layer] = []
         outermost = long_strings(data, words) if in_numbers else layers(bytes(data), int, shortest)
@@ -246,16 +264,36 @@ class PieceStrings:
         """How often the line at a position in ``data`` occurs."""
         return self._times[self.line(position)]
 
+    def times_of_all(self, positions: Sequence[int]) -> int:
+        """How often the lines at some positions in ``data`` occur, together."""
+        if len(positions) < FEWEST_IN_COLUMNS:
+            return sum(map(self.times, positions))
+        return int(self._columns[self._joined.numbers(positions)].sum())
+
+    @cached_property
+    def _columns(self) -> Ints:
+        """How often each line occurs, by its number."""
+        return np.array(list(self._times.values()), np.int64)
+
     def place(self, position: int) -> int:
         """The first byte of the record at which the text at a position in ``data`` occurs."""
         number, within = self._joined.place(position)
-        layer, raw, begin = self._first[self._joined.texts[number]]
+        layer, raw, changed = self._source(number)
+        line, begin = self._joined.texts[number], 0
+        for other in _lines(layer.decoded(raw) if changed is None else changed):
+            if other == line:
+                break
+            begin += len(other) + 1
         return layer.place(raw, begin + within)
 
     def may_be_numbers(self, position: int) -> bool:
         """Whether the text at a position in ``data`` may be random bytes."""
-        layer, raw, _ = self._first[self.line(position)]
+        layer, raw, _ = self._source(self._joined.number(position))
         return isinstance(layer, PlainLayer) and layer.may_be_numbers(raw)
+
+    def _source(self, number: int) -> _LineSource:
+        """The string that a line is in, where it occurs first."""
+        return self._sources[bisect_right(self._numbers, number) - 1]
 
     def _read(self, layer: Layer, times: int, depth: int) -> None:
         """Take the lines of a layer's strings, and read the layers in them."""
@@ -279,8 +317,9 @@ class PieceStrings:
             ):
                 within[counts[number]].append(NestedString(raws[number], wholes[number]))
                 texts[number] = b""
+        unchanged = list(texts)
         with memory.lent(sum(map(len, texts)), "texts of strings"):
-            joined = Joined(texts, b"\0")
+            joined = Joined(unchanged, b"\0")
         lines = len(texts) + joined.data.count(b"\n")
         memory.take(20 * memory.NUMBER * lines + len(joined.data), "lines of strings")
         with memory.lent(COPIES * len(joined.data), "letters of what is encoded"):
@@ -289,7 +328,8 @@ class PieceStrings:
             texts[number] = self._decoded(StringInLayer(layer, raws[number]), texts[number], ways[number])
         if isinstance(layer, PlainLayer) and not layer.is_framed:
             texts = _without_lengths(texts)
-        self._add(layer, raws, texts, counts)
+        changed = (text if text is not one else None for text, one in zip(texts, unchanged, strict=True))
+        self._add(layer, zip(raws, texts, counts, changed, strict=True))
         numbers = escaped(joined) if depth < DEEPEST else []
         if numbers:
             by_text = {texts[at]: raws[at] for at in numbers}
@@ -313,26 +353,28 @@ class PieceStrings:
                 files.add(number)
         return files
 
-    def _add(self, layer: Layer, raws: list[bytes], texts: list[bytes], counts: list[int]) -> None:
-        """Count the lines of some texts."""
-        lines, first = self._times, self._first
-        for raw, text, times in zip(raws, texts, counts, strict=True):
+    def _add(self, layer: Layer, strings: Iterable[tuple[bytes, bytes, int, bytes | None]]) -> None:
+        """Count the lines of strings: each as it stands, its text, its count, and that text if changed."""
+        lines, numbers, sources = self._times, self._numbers, self._sources
+        for raw, text, times, changed in strings:
+            known = len(lines)
             if b"\n" in text:
-                several = FRAMES.split(text) if FRAME in text else text.split(b"\n")
-                at = 0
-                for line in several:
-                    if len(line) >= SHORTEST or len(several) == 1:
-                        if line in lines:
-                            lines[line] += times
-                        else:
-                            lines[line] = times
-                            first[line] = layer, raw, at
-                    at += len(line) + 1
+                several = _lines(text)
+                if len(several) > 1:
+                    several = [line for line in several if len(line) >= SHORTEST]
+                distinct = dict.fromkeys(several, times)
+                if len(distinct) == len(several) and lines.keys().isdisjoint(distinct):
+                    lines |= distinct
+                else:
+                    for line in several:
+                        lines[line] = lines.get(line, 0) + times
             elif text in lines:
                 lines[text] += times
             elif text:
                 lines[text] = times
-                first[text] = layer, raw, 0
+            if len(lines) > known:
+                numbers.append(known)
+                sources.append((layer, raw, changed))
 
     def _decoded(self, string: StringInLayer, text: bytes, ways: Iterable[Letters]) -> bytes:
         """A text without masked letters; what its parts stand for is kept."""

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from archive.reader.halves.kept import KeptHandles
 
 
-def companion_contents(opened: Archive, kept: KeptHandles, *, fingerprints: bool = False) -> Contents:
+def companion_contents(
+    opened: Archive, kept: KeptHandles, *, fingerprints: bool = False, label: str = ""
+) -> Contents:
     """What the companion of an archive holds, if some handles stay in the archive."""
     contents = collect(opened, fingerprints=fingerprints)
-    return kept.noted(with_digest(contents, opened))
+    return kept.noted(with_digest(contents, opened)).labelled(label)
 
 
 def companion_of(opened: Archive) -> bytes:

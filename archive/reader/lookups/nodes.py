@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING
 from archive.base.errors import one_line, shown
 from archive.base.quick_dataclass import dataclass
 from archive.base.strings import scoped
+from archive.debuginfo.profiles.places import (
+    NO_MODULES,
+    ModuleLevel,
+    OperationPlace,
+    SourceLine,
+    model_line,
+)
 from archive.formats.exported.loaded import OPERATORS
 from archive.formats.record_kinds import label_in
 
@@ -32,6 +39,8 @@ EXAMPLES = 3
 TOP = "top"
 """The top module's name in a module hierarchy, which has no attribute that holds it."""
 EDGE_OPERATORS = "executorch.exir.dialects.edge.ops."
+WRAPPERS = ("torch.export.", "torch.fx.")
+"""Begin the classes of modules that PyTorch puts around a model while it exports: they aren't part of it."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,32 @@ def why_unknown(programs: Mapping[str, Program], name: str) -> str:
     """Words for a name that no node has: the existing nodes, similar ones first."""
     keys = list(dict.fromkeys(key for program in programs.values() for key in program.sites))
     return why_none("node", name, keys)
+
+
+def place_of_node(node: ProgramNode) -> OperationPlace:
+    """The place in the model that a node comes from."""
+    levels, outer = list[ModuleLevel](), ""
+    for module in node.modules:
+        if module.class_name.startswith(WRAPPERS):
+            continue
+        kind = one_line(module.class_name.rpartition(".")[2])
+        step = module.path.removeprefix(f"{outer}.") if outer else module.path
+        top = ModuleLevel(f"{TOP}({kind})", "")
+        levels.append(ModuleLevel(one_line(module.path), kind, one_line(step)) if module.path else top)
+        outer = module.path
+    frames = node.site.frames.frames if node.site.frames else ()
+    lines = [
+        SourceLine(one_line(frame.file), frame.line, one_line(frame.code or ""))
+        for frame in reversed(frames)
+        if not frame.file.startswith("<")  # generated code
+    ]
+    return OperationPlace(
+        tuple(levels) or (ModuleLevel(NO_MODULES, ""),),
+        one_line(node.hierarchy),
+        model_line(lines),
+        lines[0] if lines else None,
+        one_line(node.op),
+    )
 
 
 # --- names of nodes, and of kernels

@@ -63,7 +63,6 @@ from archive.formats.record_kinds import (
 from archive.io.mapped import by_ranges, in_memory
 from archive.io.urls import is_url
 from archive.reader.recognition.kinds import (
-    ADVICE,
     ARCHIVE_KINDS,
     DAMAGED_KINDS,
     HASHED_KINDS,
@@ -77,14 +76,16 @@ from archive.reader.recognition.kinds import (
     REPORTED_KINDS,
     SAVE_WITH_DEBUG_INFO,
     SAVED_KINDS,
-    SHOWN,
     SHRUNK_KINDS,
     SPLIT_KINDS,
     TENSOR_KINDS,
     ZIP_KINDS,
     FileKind,
     Recognised,
+    commands_on,
+    commands_without_debug_info,
     kind_in,
+    split_advice,
 )
 
 if TYPE_CHECKING:
@@ -112,7 +113,6 @@ __all__ = [
     "REPORTED_KINDS",
     "SAVED_KINDS",
     "SAVE_WITH_DEBUG_INFO",
-    "SHOWN",
     "SHRUNK_KINDS",
     "SPLIT_KINDS",
     "TENSOR_KINDS",
@@ -146,10 +146,6 @@ ALONE = {
 }
 """Records that only TorchScript archives have."""
 SPLIT_OFF, TAKEN_OUT, NOT_THERE = "was split off", "was taken out", "was taken out, or never saved"
-WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
-    (TAKEN_OUT, NOT_THERE), f"there is none to work on; {SHOWN}"
-)
-"""Advice by what became of the debug info."""
 FOLDER = "PyTorch wants them in one folder, so zip that folder"
 FOLDERS = "this tool wants all files in one folder, so zip that folder alone"
 SAVED_OBJECT = "an object saved by torch.save"
@@ -423,7 +419,9 @@ def _package(container: Container) -> Recognised:
     strange = next((name for name in debug if not PACKAGE.match(name)), None)
     if strange is not None:
         what = f"{what} whose file {one_line(strange)} has the name of a debug record"
-        return Recognised(FileKind.ZIP, what, f"this tool cannot tell the two apart; {SHOWN}")
+        return Recognised(
+            FileKind.ZIP, what, f"this tool cannot tell the two apart; {commands_on(FileKind.ZIP)} it"
+        )
     if not any(name.startswith(PACKAGE_CODE) for name in records):
         return Recognised(FileKind.PYTHON_PACKAGE, f"{what} without TorchScript modules")
     return _elsewhere(container, FileKind.PACKAGE, what) or Recognised(
@@ -449,8 +447,11 @@ def _elsewhere(container: Container, kind: FileKind, what: str) -> Recognised | 
     gone = _gone(container)
     if not gone:
         return None
-    split = gone == SPLIT_OFF and kind is not FileKind.PACKAGE
-    return Recognised(FileKind.SPLIT if split else kind, f"{what} whose debug info {gone}", WITHOUT[gone])
+    what = f"{what} whose debug info {gone}"
+    if gone != SPLIT_OFF:
+        return Recognised(kind, what, f"there is none to work on; {commands_without_debug_info(kind)} it")
+    kind = kind if kind is FileKind.PACKAGE else FileKind.SPLIT
+    return Recognised(kind, what, split_advice(kind))
 
 
 def _gone(container: Container) -> str:

@@ -131,6 +131,7 @@ COMMAND_KINDS = {
     "migrate": ARCHIVE_KINDS,
     "lite": LOADED_KINDS,
     "profile": LOADED_KINDS | {FileKind.ETDUMP},
+    "run": LOADED_KINDS | {FileKind.EXPORTED},
     "store": SHRUNK_KINDS | {FileKind.COMPANION},
     "convert": {FileKind.EXPORTED, FileKind.COMPANION},
 }
@@ -187,13 +188,14 @@ def may_have_failed(name: str, kind: FileKind) -> bool:
     return kind is not FileKind.CUT_SAFETENSORS and not is_weights
 
 
-FEW = 4
+FEW = 5
 """If at most this many commands do not work on a kind of files, its sentence names these, not the others."""
 
 DAMAGED_KINDS = {FileKind.CUT, FileKind.CUT_SAFETENSORS, FileKind.EMPTY}
 """Files that are broken, whatever they should have been."""
 
-SHOWN = "`inspect` and `sizes` show what is in it"
+OF_DEBUG_INFO = {"symbolicate", "split", "join", "shrink", "restore", "profile", "store", "convert"}
+"""Commands that read, move or keep debug info: a file without any gives them nothing to do."""
 SAVE_WITH_DEBUG_INFO = "_save_for_lite_interpreter(..., _save_mobile_debug_info=True)"
 """How PyTorch saves a lite archive with debug handles and call stacks."""
 
@@ -203,12 +205,24 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(quoted[:-1])} and {quoted[-1]}" if quoted[1:] else "".join(quoted)
 
 
-def _commands_on(kind: FileKind) -> str:
-    """The commands that work on a kind of files, in words."""
+def commands_on(kind: FileKind) -> str:
+    """The commands that work on a kind of files, all of them, in words."""
     others = [command for command, kinds in COMMAND_KINDS.items() if kind not in kinds]
     if len(others) <= FEW:
         return f"all commands but {_listed(others)} work on"
     return f"{_listed([command for command in COMMAND_KINDS if command not in others])} work on"
+
+
+def commands_without_debug_info(kind: FileKind) -> str:
+    """Those among them that have something to do for a file without debug info."""
+    works = [command for command, kinds in COMMAND_KINDS.items() if kind in kinds]
+    return f"{_listed([command for command in works if command not in OF_DEBUG_INFO])} work on"
+
+
+def split_advice(kind: FileKind) -> str:
+    """What can be done with a file of a kind whose debug info was split off."""
+    both = "`join` puts the debug info back, `symbolicate -c COMPANION` reads both"
+    return f"{both}; {commands_on(kind)} it"
 
 
 def _in_newer() -> str:
@@ -218,27 +232,27 @@ def _in_newer() -> str:
 
 
 def _no_code(kind: FileKind) -> str:
-    return f"it holds no TorchScript code, so there is no debug info to work on; {_commands_on(kind)} it"
+    return f"it holds no TorchScript code, so there is no debug info to work on; {commands_on(kind)} it"
 
 
 ADVICE = {
-    FileKind.TORCHSCRIPT: f"{_commands_on(FileKind.TORCHSCRIPT)} it",
-    FileKind.LITE: f"{_commands_on(FileKind.LITE)} it",
-    FileKind.SPLIT: "`join` puts the debug info back, `symbolicate -c COMPANION` reads both",
-    FileKind.COMPANION: f"{_commands_on(FileKind.COMPANION)} it; `join` puts it back into its archive",
-    FileKind.PACKAGE: f"{_commands_on(FileKind.PACKAGE)} its TorchScript modules",
+    FileKind.TORCHSCRIPT: f"{commands_on(FileKind.TORCHSCRIPT)} it",
+    FileKind.LITE: f"{commands_on(FileKind.LITE)} it",
+    FileKind.SPLIT: split_advice(FileKind.SPLIT),
+    FileKind.COMPANION: f"{commands_on(FileKind.COMPANION)} it; `join` puts it back into its archive",
+    FileKind.PACKAGE: f"{commands_on(FileKind.PACKAGE)} its TorchScript modules",
     FileKind.PYTHON_PACKAGE: _no_code(FileKind.PYTHON_PACKAGE),
     FileKind.STATE_DICT: _no_code(FileKind.STATE_DICT),
     FileKind.CHECKPOINT: _no_code(FileKind.CHECKPOINT),
-    FileKind.MODULE: f"its code is in Python, not in the file; {_commands_on(FileKind.MODULE)} it",
+    FileKind.MODULE: f"its code is in Python, not in the file; {commands_on(FileKind.MODULE)} it",
     FileKind.SAVED: _no_code(FileKind.SAVED),
-    FileKind.EXPORTED: f"{_commands_on(FileKind.EXPORTED)} it",
-    FileKind.LEGACY_EXPORTED: f"{_commands_on(FileKind.LEGACY_EXPORTED)} it; "
+    FileKind.EXPORTED: f"{commands_on(FileKind.EXPORTED)} it",
+    FileKind.LEGACY_EXPORTED: f"{commands_on(FileKind.LEGACY_EXPORTED)} it; "
     f"{_in_newer()} do once PyTorch 2.8 or later exports the model again",
-    FileKind.AOTI: f"{_commands_on(FileKind.AOTI)} it",
-    FileKind.ETRECORD: f"{_commands_on(FileKind.ETRECORD)} it; so does ExecuTorch's Inspector",
-    FileKind.ETDUMP: f"{_commands_on(FileKind.ETDUMP)} it; so does ExecuTorch's Inspector",
-    FileKind.ZIP: f"its files are not those of a PyTorch archive; {_commands_on(FileKind.ZIP)} it",
+    FileKind.AOTI: f"{commands_on(FileKind.AOTI)} it",
+    FileKind.ETRECORD: f"{commands_on(FileKind.ETRECORD)} it; so does ExecuTorch's Inspector",
+    FileKind.ETDUMP: f"{commands_on(FileKind.ETDUMP)} it; so does ExecuTorch's Inspector",
+    FileKind.ZIP: f"its files are not those of a PyTorch archive; {commands_on(FileKind.ZIP)} it",
     FileKind.CUT: "copy or download the whole file again",
     FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",
     FileKind.EXECUTORCH: "ExecuTorch runs it; the ETRecord that was made with it, which this tool reads, "
@@ -290,7 +304,8 @@ class Recognised:
     @property
     def reason(self) -> str:
         """The advice without the commands that work on the file, for one of them."""
-        return self.advice.removesuffix(f"; {_commands_on(self.kind)} it").removesuffix(f"; {SHOWN}")
+        every, some = commands_on(self.kind), commands_without_debug_info(self.kind)
+        return self.advice.removesuffix(f"; {every} it").removesuffix(f"; {some} it")
 
     @property
     def is_archive(self) -> bool:

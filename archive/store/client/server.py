@@ -95,17 +95,21 @@ class Server:
     def opened_of(self, entry: ServerEntry) -> Archive:
         """A companion, opened for reading, and found to be what the list says."""
         data = self.companion_of(entry)
-        archive = opening.open(data, limits=self._limits, name=f"{self.file}: {entry.label}")
+        archive = opening.open(data, limits=self._limits, name=f"{self.file}: {entry.name}")
         return as_listed(archive, entry, "what its server lists")
 
-    def add(self, source: Source, *, name: str = "", replace: bool = False) -> Addition[ServerEntry]:
+    def add(
+        self, source: Source, *, name: str = "", replace: bool = False, label: str = ""
+    ) -> Addition[ServerEntry]:
         """Add a companion, or the companion of an archive, which is made here."""
-        made = made_of(source, name, self._limits)
+        made = made_of(source, name, self._limits, label)
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
         headers = {"Content-Type": "application/octet-stream"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
         query = {"name": made.file, "root": made.root, "serialization_id": made.serialization_id}
+        if label:  # its own is in the companion
+            query["label"] = label
         if replace:
             query["replace"] = "true"
         try:
@@ -119,10 +123,16 @@ class Server:
         with in_file(self.file, COMPANIONS):
             facts = _object(reply.data)
             entry = parsed_entry(facts)
-        if facts.get("outcome") != "same" and entry.digest != digest_of(made.companion).hex():
+        if (
+            facts.get("outcome") not in {"same", "labelled"}
+            and entry.digest != digest_of(made.companion).hex()
+        ):
             raise ArchiveError(f"keeps another companion than {made.file}", file=self.file)
+        if label and label not in entry.labels:
+            why = f"has added {made.file} without its label, which servers of older versions don't know"
+            raise ArchiveError(why, file=self.file)
         self.__dict__.pop("_entries", None)  # it lists one more now
-        outcomes: dict[object, Outcome] = {"same": "same", "replaced": "replaced"}
+        outcomes: dict[object, Outcome] = {"same": "same", "replaced": "replaced", "labelled": "labelled"}
         return Addition(entry, outcomes.get(facts.get("outcome"), "added"))
 
 

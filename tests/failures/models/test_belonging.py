@@ -118,7 +118,7 @@ def test_of_builds_with_one_code_and_other_source_none_is_chosen(tmp_path: Path)
     assert len(ids) == 1
     both = explainer_of(models_in([tmp_path]))
     assert b"".join(both.explain([JIT.stripped])) == JIT.stripped
-    assert "and nothing says which" in both.notes[0]
+    assert ": ambiguous: fits " in both.notes[0]
     for name in ("plain", "plane"):
         one = explainer_of(models_in([tmp_path / "small" / "plain.pt", tmp_path / f"{name}.ptdbg"]))
         out = b"".join(one.explain([JIT.stripped]))

@@ -61,7 +61,7 @@ def test_a_model_that_was_asked_before_steps_ran_out_may_have_failed_so() -> Non
     assert "(asked 2 of 3 models" in explainer.notes[0]
 
 
-@pytest.mark.parametrize(("listed", "told"), [(2, ""), (1, " or 1 more")])
+@pytest.mark.parametrize(("listed", "told"), [(2, ""), (1, " and 1 more")])
 def test_a_note_names_a_few_models_and_counts_the_others(
     listed: int, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -71,10 +71,11 @@ def test_a_note_names_a_few_models_and_counts_the_others(
     explainer = explainer_of(models_in([tmp_path]))
     for one in FAILURES[::5]:
         of_one(explainer, one.plain)
-    notes = [note for note in explainer.notes if "nothing says which" in note]
+    notes = [note for note in explainer.notes if "ambiguous" in note]
     assert notes
     files = [str(tmp_path / f"{name}.ptdbg") for name in ("Encoder", "Ranker")][:listed]
-    assert all(f"may be of {' or '.join(files)}{told}, and nothing" in note for note in notes)
+    remedy = "add the archives, or pass --id, which finds in the log what names the model"
+    assert all(f": ambiguous: fits {', '.join(files)}{told}; {remedy}" in note for note in notes)
 
 
 @pytest.mark.parametrize("form", ["unique", "plain"])

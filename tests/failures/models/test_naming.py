@@ -27,7 +27,6 @@ from archive.failures.models.naming import (
     NEAR,
     Naming,
     Pattern,
-    ids_in,
 )
 from tests.failures.models.test_three_models import FAILURES, FLEET, of_one, open_models
 from tests.support.corpus import ORACLES, RELEASES
@@ -294,8 +293,9 @@ WORDS = [
 def test_ids_are_whole_words_of_hexadecimal_digits(lines: bytes) -> None:
     words = re.findall(rb"(?<![0-9a-fA-F])[0-9a-f]{32}(?![0-9a-fA-F])", lines)
     known = [word for word in words if word.decode() in MODELS.by_id]
-    assert ids_in(lines, MODELS) == known
-    assert Naming(MODELS).names_nothing(lines) == (not known)
+    found = MODELS.known_ids.places_in(lines)
+    assert [word for _, word in found] == known
+    assert [lines[place : place + 32] for place in Naming(MODELS).naming_in(lines)] == known
 
 
 @pytest.mark.parametrize("names", [None, r"model=(\w+)"])

@@ -48,7 +48,7 @@ def test_of_very_many_models_it_is_enough_that_two_differ(monkeypatch: pytest.Mo
         explainer = companions()
         assert of_one(explainer, ambiguous()) == ambiguous()
         kinds.add((explainer.explained, explainer.ambiguous, explainer.unknown))
-        assert "and nothing says which" in explainer.notes[0]
+        assert ": ambiguous: fits " in explainer.notes[0]
     assert kinds == {(0, 1, 1)}
 
 

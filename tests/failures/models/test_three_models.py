@@ -79,7 +79,7 @@ def test_other_handles_are_explained_by_the_only_model_that_fits_or_told() -> No
     assert counts == {"right": 149, "left": 51}
     assert (explainer.explained, explainer.ambiguous, explainer.unknown) == (149, 51, 51)
     listed = " ".join(explainer.notes)
-    assert "and nothing says which" in listed
+    assert ": ambiguous: fits " in listed
     assert all(f"{name}.ptdbg" in listed for name in NAMES)
 
 

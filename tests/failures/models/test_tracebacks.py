@@ -77,7 +77,11 @@ def test_of_several_companions_none_explains_code_that_it_cannot_compare(tmp_pat
     folder = halved(tmp_path, one, case("lowered_shape.jit"))
     text, done, ambiguous, (note,) = explained(one, [folder])
     assert (text, done, ambiguous) == (one.stripped, 0, 1)
-    assert "plain_free_functions.ptdbg, and nothing proves it" in note
+    assert "plain_free_functions.ptdbg, but nothing proves it: " in note
+    assert note.endswith(
+        "; add the archive, or pass --id, which finds in the log what names the model, or split with "
+        "--fingerprints"
+    )
 
 
 def test_one_companion_explains_it_and_the_note_says_that_nothing_proves_it(tmp_path: Path) -> None:

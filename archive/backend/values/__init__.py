@@ -1,0 +1,9 @@
+"""Runs a model and notes the values of each of its operations, at the model's source.
+
+In: a model in any form, and inputs. Out: a ``Run``. Needs PyTorch, and runs the model.
+
+``observing`` sees every operator's tensors by PyTorch's dispatcher, with autograd off: operators such as
+``linear`` then arrive whole. Forms differ only in how an operation's place is known: ``scripts``
+(TorchScript, lite), ``programs`` (``torch.export``), ``eager``. ``inputs`` reads what a model is run with;
+``running`` is all of it; ``comparing`` puts two runs side by side.
+"""

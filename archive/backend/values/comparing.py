@@ -1,0 +1,86 @@
+"""The values of two runs of one model, side by side, one pair of tensors in memory at a time."""
+
+from __future__ import annotations
+
+from math import inf, log10
+from typing import TYPE_CHECKING
+
+import torch
+
+from archive.base.errors import ArchiveError
+from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE, Gap, ValueDiff, ValueGap, counts_first
+from archive.debuginfo.values.observed import elements
+from archive.debuginfo.values.pairing import paired
+
+if TYPE_CHECKING:
+    from archive.backend.values.observing import KeptValues
+    from archive.debuginfo.values.observed import Kept, Observed
+
+SMALLEST = 1e-12
+"""A reference whose largest value is smaller counts as this large in relative differences."""
+
+
+def compared(
+    mine: Observed,
+    mine_kept: KeptValues,
+    base: Observed,
+    base_kept: KeptValues,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> ValueDiff:
+    """How far a run is from another one, operation by operation.
+
+    Raises:
+        ArchiveError: the runs return different numbers of tensors, or tensors of different sizes: they are
+            of different models, or of other inputs.
+    """
+    made = ValueDiff(mine, base, paired(mine.operations, base.operations), tolerance=tolerance)
+
+    def gap(one: Kept, other: Kept) -> Gap:
+        return gap_of(mine_kept.tensor(one), base_kept.tensor(other))
+
+    for pair in made.pairs.pairs:
+        one, other = pair.mine.kept[0], pair.base.kept[0]
+        if "bool" in (one.dtype, other.dtype) or not counts_first(pair.mine):
+            made.uncompared += 1
+            continue
+        made.gaps.append(ValueGap(pair, gap(one, other)))
+    results = [run.outputs.kept if run.outputs else () for run in (mine, base)]
+    shapes = [[elements(each.shape) for each in kept] for kept in results]
+    if shapes[0] != shapes[1]:
+        found = " and ".join(", ".join(str(each.shape) for each in kept) or "none" for kept in results)
+        raise ArchiveError(expected="results of the same sizes from both", found=found)
+    made.outputs = [gap(*pair) for pair in zip(*results, strict=True)]
+    return made
+
+
+def gap_of(value: torch.Tensor, reference: torch.Tensor) -> Gap:
+    """The difference of two tensors of equally many elements."""
+    mine, base = (_flat(each) for each in (value, reference))
+    finite = torch.isfinite(mine) & torch.isfinite(base)
+    odd = 0
+    if not bool(finite.all()):
+        same = (mine == base) | (torch.isnan(mine) & torch.isnan(base))
+        odd = int((~finite & ~same).sum())
+        mine, base = mine[finite], base[finite]
+    if not mine.numel():
+        return Gap(0.0, 0.0, inf, 1.0, odd, 0.0, 0.0)
+    difference = mine - base
+    largest = float(difference.abs().max())
+    noise, power = float(difference.square().sum()), float(base.square().sum())
+    norms = float(mine.norm()) * float(base.norm())
+    return Gap(
+        largest,
+        largest / max(float(base.abs().max()), SMALLEST),
+        10 * log10(power / noise) if noise and power else -inf if noise else inf,
+        float(mine @ base) / norms if norms else float(not noise),
+        odd,
+        noise / difference.numel(),
+        float(difference.abs().mean()),
+    )
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements in double precision; those of a complex tensor as pairs."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    return tensor.reshape(-1).double()

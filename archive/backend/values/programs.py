@@ -1,0 +1,105 @@
+"""Runs an exported program node by node, and notes the values of each node."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx
+
+from archive.backend.values.observing import Recorder, dense, span, tensors_in
+from archive.debuginfo.profiles.places import UNKNOWN_PLACE
+from archive.reader.lookups.nodes import ProgramNode, place_of_node
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.backend.values.observing import KeptValues
+    from archive.debuginfo.profiles.places import OperationPlace
+    from archive.debuginfo.values.observed import Observed
+    from archive.formats.exported.program import Program
+
+EXPORTED = "exported program"
+INNER = "inner graphs"
+COND, WHILE = "cond", "while_loop"
+
+
+def observe_program(
+    exported: torch.export.ExportedProgram,
+    program: Program,
+    inputs: Sequence[object],
+    kept: KeptValues | None,
+) -> Observed:
+    """Run an exported program once.
+
+    Args:
+        exported: as PyTorch loads it.
+        program: the same as this library reads it, for the places of its nodes.
+    """
+    recorder = Recorder(EXPORTED, kept)
+    nodes = _Nodes(exported.module(), recorder)
+    result = nodes.run(*inputs)
+    recorder.outputs(result)
+    sites = {key: site for form in (*program.forms[::-1], program) for key, site in form.sites.items()}
+
+    @cache
+    def place(key: str) -> tuple[OperationPlace, str]:
+        site = sites.get(key)
+        return (UNKNOWN_PLACE if site is None else place_of_node(ProgramNode(program, site))), key
+
+    return recorder.finish([place(key) for key in nodes.keys])
+
+
+class _Nodes(torch.fx.Interpreter):  # type: ignore[misc]  # PyTorch has no types of it
+    """Notes the results of nodes that call an operator.
+
+    Attributes:
+        keys: the key of each noted node, as ``archive.reader.lookups.nodes`` has it.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, recorder: Recorder, keys: list[str] | None = None, scope: str = ""
+    ) -> None:
+        super().__init__(module)
+        self._recorder, self._scope = recorder, scope
+        self.keys: list[str] = [] if keys is None else keys
+
+    def run_node(self, n: torch.fx.Node) -> Any:  # noqa: ANN401 (any value)
+        """Run a node, and note what it returns."""
+        if n.op != "call_function":
+            return super().run_node(n)
+        target: Any = n.target
+        if isinstance(target, torch._ops.HigherOrderOperator):
+            return self._higher_order(n, target.name())
+        schema = getattr(target, "_schema", None)
+        if schema is None:
+            return super().run_node(n)
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        given = (args, kwargs)
+        before = [span(dense(each)) for each in tensors_in(given)] if schema.is_mutable else []
+        result = super().run_node(n)
+        self._recorder.note(schema.name, before, given, result)
+        self.keys.append(self._scope + n.name)
+        return result
+
+    def _higher_order(self, n: torch.fx.Node, name: str) -> Any:  # noqa: ANN401 (any value)
+        """Run a node that calls inner graphs, and follow these where it is known which it calls."""
+        args, _ = self.fetch_args_kwargs_from_env(n)
+        if name == COND:
+            which = 1 if args[0] else 2
+            return self._inner(n, which, args[3])
+        if name == WHILE:
+            carried, more = tuple(args[2]), tuple(args[3])
+            while self._inner(n, 0, (*carried, *more)):
+                carried = tuple(self._inner(n, 1, (*carried, *more)))
+            return carried
+        self._recorder.observed.unseen[INNER] += 1
+        return super().run_node(n)
+
+    def _inner(self, n: torch.fx.Node, which: int, given: Sequence[object]) -> Any:  # noqa: ANN401 (any value)
+        """Run an inner graph of a node."""
+        graph: Any = n.args[which]
+        scope = f"{self._scope}{n.name}.{graph.target}/"
+        inner = _Nodes(self.fetch_attr(graph.target), self._recorder, self.keys, scope)
+        return inner.run(*given)

@@ -1,0 +1,266 @@
+"""Runs a model in any form, and notes what each of its operations computed."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch.export.pt2_archive._package import load_pt2
+
+from archive.backend.pytorch import message_of
+from archive.backend.values.comparing import compared
+from archive.backend.values.eager import observe_eager
+from archive.backend.values.inputs import Inputs, by_position, random_inputs
+from archive.backend.values.observing import KeptValues
+from archive.backend.values.programs import observe_program
+from archive.backend.values.scripts import Script
+from archive.base.bounded import bounded
+from archive.base.errors import ArchiveError, one_line
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.notebooks import shown_by
+from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE
+from archive.formats.tensor_files.safetensors import DTYPES, build_header
+from archive.io.mapped import Mapped
+from archive.io.output import replacing
+from archive.reader.opening import open as open_archive
+from archive.reader.recognition import FileKind
+from archive.reader.recognition.kinds import COMMAND_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from archive.debuginfo.values.gaps import ValueDiff
+    from archive.debuginfo.values.observed import Observed, ObservedOperation, ValueRow, ValueView
+    from archive.formats.exported.program import Program
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
+    from archive.reader.archive import Archive
+
+FORWARD = "forward"
+SAFE_DTYPES = {name: written for written, name in DTYPES.items()}
+RUN_KINDS = COMMAND_KINDS["run"]
+
+
+class Run:
+    """A run of a model: each operation in its order, at its place, with a summary of each result.
+
+    Attributes:
+        file: the name of what ran.
+        form: what ran it: ``TorchScript``, ``lite interpreter``, ``exported program``, ``eager``.
+        operations: in the order of the run.
+        unseen: what ran without being seen, and how often.
+        first_nan: the first operation that returned a NaN although no argument had one; None if none did.
+        first_inf: the same of infinite numbers, which no argument asked for.
+    """
+
+    def __init__(self, file: str, observed: Observed, kept: KeptValues | None) -> None:
+        self.file = file
+        self.observed = observed
+        self._kept = kept
+        self.form, self.operations, self.unseen = observed.form, observed.operations, observed.unseen
+        self.first_nan, self.first_inf = observed.first_nan, observed.first_inf
+
+    _repr_html_ = shown_by("of_run")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the room of kept values back; they cannot be read or compared after that."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+    def at(self, line: str) -> list[ObservedOperation]:
+        """The operations of a line: ``models/net.py:57``, or any end of that path."""
+        return [*self.observed.at(line)]
+
+    def rows_by(self, view: ValueView) -> list[ValueRow]:
+        """One row for each line, module or operator, in the order in which they first ran."""
+        return self.observed.rows_by(view)
+
+    def value(self, operation: ObservedOperation, result: int = 0) -> torch.Tensor:
+        """What an operation returned; quantised and sparse tensors as the numbers that they stand for.
+
+        Raises:
+            ValueError: values were not kept.
+        """
+        return self._values.tensor(operation.kept[result])
+
+    def diff(self, base: Run, *, tolerance: float = DEFAULT_TOLERANCE) -> ValueDiff:
+        """How far this run is from another one of the same model, operation by operation.
+
+        Args:
+            base: the run of the reference.
+            tolerance: of relative differences: the largest absolute one by the reference's largest value.
+
+        Raises:
+            ArchiveError: the runs return tensors of different sizes: they are of different models or inputs.
+            ValueError: values were not kept.
+        """
+        return compared(self.observed, self._values, base.observed, base._values, tolerance)
+
+    def save(self, target: Sink, *, force: bool = False) -> None:
+        """Write all values as safetensors: ``00012.aten::linear``, in the order of the run.
+
+        Metadata says of each what its line, module and handle are, as JSON.
+
+        Args:
+            force: replace an existing file.
+
+        Raises:
+            ValueError: values were not kept.
+        """
+        kept = [*self._named()]
+        tensors, at = dict[str, Any](), 0
+        for name, each in kept:
+            if each.dtype not in SAFE_DTYPES:
+                raise ArchiveError(f"safetensors have no {each.dtype}", place=name)
+            offsets = [at, at + each.size]
+            tensors[name] = {"dtype": SAFE_DTYPES[each.dtype], "shape": each.shape, "data_offsets": offsets}
+            at += each.size
+        places = {_name(operation): json.dumps(_place(operation)) for operation in self.operations}
+        with replacing(target, force=force) as file:
+            file.write(build_header(tensors, places))
+            for _, each in kept:
+                file.write(self._values.bytes_of(each))
+
+    def _named(self) -> Iterator[tuple[str, Any]]:
+        """The name of each kept value in a file, and where it is kept."""
+        for operation in self.operations:
+            name = _name(operation)
+            for number, each in enumerate(operation.kept):
+                yield (f"{name}.{number}" if number else name), each
+
+    @property
+    def _values(self) -> KeptValues:
+        if self._kept is None:
+            raise ValueError("values were not kept: run(..., keep=True)")
+        return self._kept
+
+
+def _name(operation: ObservedOperation) -> str:
+    """The name of an operation's first result in a file of values."""
+    return f"{operation.number:05}.{operation.op}"
+
+
+def _place(operation: ObservedOperation) -> dict[str, object]:
+    return {"line": operation.line, "module": operation.place.module, "key": operation.key}
+
+
+@bounded
+def run(
+    model: Source | torch.nn.Module,
+    *inputs: object,
+    named: Mapping[str, object] | None = None,
+    companion: Source | None = None,
+    method: str = FORWARD,
+    keep: bool = True,
+    seed: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Run:
+    """Run a model once without gradients, and note what each of its operations computed.
+
+    PyTorch loads and runs an archive, so its code must be trusted as with ``torch.jit.load``. TorchScript
+    runs without optimisation, which would merge operations. Random numbers are those of seed 0.
+
+    Args:
+        model: an archive or exported program: a path, a bytes-like object, or a binary file; or a module,
+            which runs in the mode that it is in.
+        inputs: arguments.
+        named: arguments by name.
+        companion: debug info of the archive, if that was split off.
+        method: the method to run; of an exported program its name, if there are several.
+        keep: whether values are kept, in a temporary file, for :meth:`Run.value`, ``diff`` and ``save``.
+        seed: make inputs by the model's own shapes from this seed, in place of ``inputs``.
+
+    Raises:
+        ArchiveError: the model cannot be run with these inputs.
+    """
+    given = Inputs(inputs, dict(named or {}))
+    kept = KeptValues() if keep else None
+    try:
+        with torch.random.fork_rng(devices=[]), torch.inference_mode():
+            torch.manual_seed(0)
+            if isinstance(model, torch.nn.Module) and not isinstance(model, torch.jit.ScriptModule):
+                name = type(model).__name__
+                with _failing(name, method, given.text, "a call that the module takes"):
+                    observed = observe_eager(model, given.args, given.named, kept)
+            else:
+                with open_archive(model, companion=companion, kinds=RUN_KINDS, limits=limits) as opened:
+                    name = opened.file
+                    observed = _observed(model, opened, given, kept, method, seed)
+    except BaseException:
+        if kept is not None:
+            kept.close()
+        raise
+    return Run(name, observed, kept)
+
+
+def _observed(  # noqa: PLR0917 (what ``run`` is given)
+    source: Source, opened: Archive, given: Inputs, kept: KeptValues | None, method: str, seed: int | None
+) -> Observed:
+    """Run an archive or an exported program."""
+    if opened.recognised.kind is FileKind.EXPORTED:
+        program = _program(opened, method)
+        if seed is not None:
+            given = random_inputs(program.inputs, seed, opened.file)
+        wants = "; ".join(each.text for each in program.inputs or ()) or "no inputs"
+        exported = _loaded(source, opened.file, program.name)
+        if not given.args and not given.named and exported.example_inputs is not None:
+            given = Inputs(*exported.example_inputs)
+        given = by_position(given, [each.name for each in program.inputs or ()], wants, opened.file)
+        with _failing(opened.file, program.name, given.text, wants):
+            return observe_program(exported, program, given.args, kept)
+    if seed is not None:
+        random_inputs(None, seed, opened.file)
+    script = Script(source, opened, method)
+    if not given.args and not given.named and script.parameters:
+        given = Inputs(script.bundled(0) or (), {})
+    given = by_position(given, [name for name, _ in script.parameters], script.wants, opened.file)
+    with _failing(opened.file, method, given.text, script.wants):
+        return script.observe(given.args, kept)
+
+
+def _program(opened: Archive, name: str) -> Program:
+    """The program of a name, or the only one."""
+    programs = opened.programs
+    if len(programs) == 1:
+        return programs[next(iter(programs))]
+    if name not in programs:
+        raise ArchiveError(
+            expected="--method with one of its programs",
+            found=", ".join(map(one_line, programs)),
+            file=opened.file,
+        )
+    return programs[name]
+
+
+def _loaded(source: Source, file: str, name: str) -> torch.export.ExportedProgram:
+    """A program as PyTorch loads it."""
+    mapped = Mapped(source)
+    try:
+        loaded = load_pt2(io.BytesIO(mapped.data))
+        return loaded.exported_programs[name]
+    except Exception as error:  # broken archives make PyTorch raise errors of any kind
+        raise ArchiveError(f"PyTorch does not load it: {one_line(message_of(error))}", file=file) from error
+    finally:
+        mapped.close()
+
+
+@contextmanager
+def _failing(file: str, method: str, given: str, wants: str) -> Iterator[None]:
+    """Errors of a run, with what the model takes."""
+    try:
+        yield
+    except ArchiveError:
+        raise
+    except Exception as error:  # a model may raise any
+        message = f"{method} fails with {given}: {one_line(message_of(error))}; it takes {wants}"
+        raise ArchiveError(message, file=file) from error

@@ -1,0 +1,176 @@
+"""Places of operations that TorchScript and the lite interpreter run.
+
+PyTorch's older profiler notes the call stack in generated code beside each event, without following Python.
+An event of ours before each operation has the operation's stack; in the lite interpreter it is inside of the
+event of an instruction. Optimisation is off: it merges operations, and drops some.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.jit.mobile
+from torch.autograd import ProfilerConfig, ProfilerState
+
+from archive.backend.stock.places import StockPlaces
+from archive.backend.stock.running import LITE, LITE_SCOPE, TORCHSCRIPT, LiteMethod, loaded_module, method_of
+from archive.backend.values.observing import Observer, Recorder
+from archive.base.errors import ArchiveError, one_line
+from archive.debuginfo.profiles.places import NO_SOURCE, UNKNOWN_PLACE, common_place
+from archive.formats.record_kinds import BYTECODE
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from archive.backend.values.observing import KeptValues
+    from archive.debuginfo.profiles.places import OperationPlace
+    from archive.debuginfo.values.observed import Observed
+    from archive.io.mapped import Source
+    from archive.reader.archive import Archive
+
+    Place = tuple[OperationPlace, int | str | None]
+
+MARK = "debug-archive: operation "
+PUSH, POP = "push", "pop"
+
+
+class Script:
+    """A method of a TorchScript or lite archive.
+
+    Args:
+        source: the archive as PyTorch loads it.
+        opened: the same with its debug info.
+
+    Attributes:
+        on_lite: whether the lite interpreter runs it: it does if the archive has bytecode and debug handles.
+        parameters: the name and type of each.
+    """
+
+    def __init__(self, source: Source, opened: Archive, method: str) -> None:
+        self.on_lite = BYTECODE in opened.records and bool(opened.methods)
+        self._opened, self._method = opened, method
+        self._lite = LiteMethod.of(opened, method) if self.on_lite else None
+        self._module = loaded_module(source, opened.file, lite=self.on_lite)
+        self._run = method_of(self._module, opened.file, method, lite=self.on_lite)
+        if self._lite is None:
+            arguments = self._module._c._get_method(method).schema.arguments[1:]
+            self.parameters = [(each.name, str(each.type)) for each in arguments]
+        else:
+            self.parameters = [(name, kind) for name, kind, _ in self._lite.parameters or ()]
+
+    @property
+    def wants(self) -> str:
+        """Its parameters in words."""
+        return ", ".join(f"{name}: {kind}" for name, kind in self.parameters) or "no inputs"
+
+    def bundled(self, number: int) -> tuple[object, ...] | None:
+        """Sample inputs that ``torch.utils.bundled_inputs`` has put into the archive; None without."""
+        name = f"get_all_bundled_inputs_for_{self._method}"
+        if self.on_lite:
+            if not any(method.endswith(f".{name}") for method in self._opened.methods):
+                return None
+            samples = self._module.run_method(name)
+        elif self._module._c._has_method(name):
+            samples = getattr(self._module, name)()
+        else:
+            return None
+        return tuple(samples[number]) if 0 <= number < len(samples) else None
+
+    def observe(self, inputs: Sequence[object], kept: KeptValues | None) -> Observed:
+        """Run it once, without optimisation."""
+        if self._lite is not None:
+            self._lite.check(inputs)
+        recorder = Recorder(LITE if self.on_lite else TORCHSCRIPT, kept)
+        try:
+            with _profiled() as events, Observer(recorder, _mark), torch.jit.optimized_execution(False):
+                result = self._run(*inputs)
+        except RuntimeError as error:
+            if recorder.failure is None:
+                raise
+            op, message = recorder.failure
+            *_, place = self._places(events, len(recorder) + 1)
+            line = place[0].source if place else None
+            raise RuntimeError(f"{op} at {line or NO_SOURCE}: {message}") from error
+        recorder.outputs(result)
+        return recorder.finish(self._places(events, len(recorder)))
+
+    def _places(self, events: Sequence[Any], count: int) -> list[Place | None]:
+        """The place of each operation."""
+        places = StockPlaces(self._opened)
+        if self._lite is not None:
+            return _lite_places(events, count, self._lite, places)
+        return _script_places(events, count, places)
+
+
+def _mark(number: int) -> None:
+    enter = torch._C._autograd._record_function_with_args_enter
+    torch._C._autograd._record_function_with_args_exit(enter(f"{MARK}{number}"))
+
+
+@contextmanager
+def _profiled() -> Generator[list[Any]]:
+    """The events of the older profiler with call stacks, one list for all threads; filled at the end."""
+    if torch._C._autograd._profiler_enabled():
+        raise ArchiveError("PyTorch's profiler runs already, and there is one in a process")
+    events: list[Any] = []
+    config = ProfilerConfig(
+        ProfilerState.CPU, False, False, True, False, False, torch._C._profiler._ExperimentalConfig()
+    )
+    torch._C._autograd._enable_profiler_legacy(config)
+    try:
+        yield events
+    finally:
+        for thread in torch._C._autograd._disable_profiler_legacy():
+            events += thread
+
+
+def _number(event: Any) -> int | None:  # noqa: ANN401 (PyTorch's own)
+    """The number of the operation that an event of ours marks; None of other events."""
+    if event.kind() != PUSH or not event.name().startswith(MARK):
+        return None
+    return int(event.name().removeprefix(MARK))
+
+
+def _script_places(events: Sequence[Any], count: int, places: StockPlaces) -> list[Place | None]:
+    """The place of each operation, by its call stack."""
+    of_stack = cache(places.of_stack)
+    found: list[Place | None] = [None] * count
+    operator = ""
+    for event in events:
+        number = _number(event)
+        if number is not None:
+            stack = tuple(event.stack())
+            found[number] = (of_stack(stack, one_line(operator)), None)
+        elif event.kind() == PUSH and event.name() != DISPATCH:
+            operator = event.name()
+    return found
+
+
+DISPATCH = "PythonDispatchMode"
+"""PyTorch's event around our observer, in its own events of the operator."""
+
+
+def _lite_places(
+    events: Sequence[Any], count: int, method: LiteMethod, places: StockPlaces
+) -> list[Place | None]:
+    """The place of each operation, by the instruction that it runs in."""
+    instructions, of_operation = list[str](), [-1] * count
+    for event in events:
+        number = _number(event)
+        if number is not None:
+            of_operation[number] = len(instructions) - 1
+        elif event.kind() == PUSH and event.scope() == LITE_SCOPE:
+            instructions.append(one_line(event.name()))
+    handles = method.handles_of(instructions)
+    of_handle = cache(places.of_handle)
+
+    def place(at: int) -> Place:
+        found = handles[at] if at >= 0 else ()
+        if not found:
+            return UNKNOWN_PLACE, None
+        return common_place([of_handle(handle) for handle in found]), found[0] if len(found) == 1 else None
+
+    return [place(at) for at in of_operation]

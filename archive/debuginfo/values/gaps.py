@@ -1,0 +1,141 @@
+"""How far the values of two runs of one model are apart, pair by pair."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.quick_dataclass import dataclass
+from archive.base.source_files import is_pytorchs
+from archive.debuginfo.values.pairing import Pairs, family
+
+if TYPE_CHECKING:
+    from archive.debuginfo.values.observed import Observed, ObservedOperation
+from archive.debuginfo.values.pairing import Pair
+
+DEFAULT_TOLERANCE = 1e-5
+CHOOSING = frozenset(
+    [
+        "argmax",
+        "argmin",
+        "argsort",
+        "argwhere",
+        "bernoulli",
+        "bincount",
+        "bucketize",
+        "kthvalue",
+        "median",
+        "mode",
+        "multinomial",
+        "nonzero",
+        "randperm",
+        "searchsorted",
+        "sort",
+        "topk",
+        "unique",
+        "unique_consecutive",
+    ]
+)
+"""Operators whose whole numbers follow from comparisons of floats, which the smallest difference changes."""
+
+
+class Gap(NamedTuple):
+    """The difference of two tensors, the second one being the reference.
+
+    Attributes:
+        max_abs: the largest absolute difference of two finite elements.
+        max_rel: that, divided by the largest absolute value of the reference.
+        snr_db: signal-to-noise ratio in dB; infinite where nothing differs.
+        cosine: of the angle between them as vectors.
+        odd: how many elements are finite in only one of them, or infinite with another sign.
+        mse: mean squared difference.
+        mae: mean absolute difference.
+    """
+
+    max_abs: float
+    max_rel: float
+    snr_db: float
+    cosine: float
+    odd: int
+    mse: float
+    mae: float
+
+    def is_beyond(self, tolerance: float) -> bool:
+        """Whether the relative difference is larger, or there are NaNs or infinite numbers only here."""
+        return bool(self.odd) or self.max_rel > tolerance
+
+
+class ValueGap(NamedTuple):
+    """A pair of operations, and how far their values are apart."""
+
+    pair: Pair
+    gap: Gap
+
+    @property
+    def known(self) -> ObservedOperation:
+        """The operation of the run, or that of the base where this knows the line better.
+
+        It does if only it knows one of the model's own code, or if the run's is of an exported program:
+        non-strict export gives helper functions the line of their caller.
+        """
+        mine, base = self.pair.mine, self.pair.base
+        is_better = not _has_line(mine) or (mine.node is not None and base.node is None)
+        return base if is_better and _has_line(base) else mine
+
+
+def _has_line(operation: ObservedOperation) -> bool:
+    """Whether a line of the model's own code is known."""
+    source = operation.place.source
+    return source is not None and not is_pytorchs(source.file)
+
+
+@dataclass(slots=True)
+class ValueDiff:
+    """A run beside another one of the same model.
+
+    Attributes:
+        mine: the run.
+        base: the reference.
+        pairs: their operations, side by side.
+        gaps: of all pairs whose values can be compared, in the order of the run.
+        tolerance: of relative differences.
+        uncompared: how many pairs have values that cannot be compared: of truth values, say.
+        outputs: of the tensors that the model returns, in their order.
+    """
+
+    mine: Observed
+    base: Observed
+    pairs: Pairs
+    gaps: list[ValueGap] = field(default_factory=list)
+    tolerance: float = DEFAULT_TOLERANCE
+    uncompared: int = 0
+    outputs: list[Gap] = field(default_factory=list)
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether an operation or a result of the model is beyond the tolerance."""
+        return self.first is not None or any(gap.is_beyond(self.tolerance) for gap in self.outputs)
+
+    @property
+    def beyond(self) -> list[ValueGap]:
+        """The pairs beyond the tolerance."""
+        return [each for each in self.gaps if each.gap.is_beyond(self.tolerance)]
+
+    @property
+    def first(self) -> ValueGap | None:
+        """The first pair beyond the tolerance that surely belongs together."""
+        return next((each for each in self.beyond if not each.pair.is_weak), None)
+
+    @property
+    def largest_drop(self) -> ValueGap | None:
+        """The pair with the largest fall of the signal-to-noise ratio since the pair before it."""
+        sure = [each for each in self.gaps if not each.pair.is_weak and each.gap.snr_db < float("inf")]
+        if not sure:
+            return None
+        before = [sure[0].gap.snr_db, *(each.gap.snr_db for each in sure)]
+        return max(zip(sure, before, strict=False), key=lambda one: one[1] - one[0].gap.snr_db)[0]
+
+
+def counts_first(operation: ObservedOperation) -> bool:
+    """Whether a difference of an operation's result can be the first: not of numbers that floats choose."""
+    return operation.results[0].dtype.startswith(("float", "bfloat")) or family(operation.op) not in CHOOSING

@@ -1,0 +1,218 @@
+"""A run of a model: its operations in order, each with its place and a summary of each result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import field
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from archive.base.quick_dataclass import dataclass
+from archive.debuginfo.profiles.places import NO_SOURCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from archive.debuginfo.profiles.places import OperationPlace
+
+ValueView: TypeAlias = Literal["operation", "line", "module", "operator"]
+VALUE_VIEWS: tuple[ValueView, ...] = ("operation", "line", "module", "operator")
+"""What a row of a table stands for."""
+
+
+class Summary(NamedTuple):
+    """A tensor in numbers.
+
+    Attributes:
+        shape: its sizes.
+        dtype: of its elements: ``float32``.
+        low: the smallest finite element; NaN if there is none.
+        high: the largest one, likewise.
+        mean: of the finite elements, likewise.
+        std: their standard deviation around the mean, over all of them (divided by their number).
+        zeros: how many elements are 0.
+        nan: how many are not a number.
+        inf: how many are infinite.
+        digest: the first 8 bytes of SHA-256 of the elements in row-major order, as hexadecimal digits.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    low: float = nan
+    high: float = nan
+    mean: float = nan
+    std: float = nan
+    zeros: int = 0
+    nan: int = 0
+    inf: int = 0
+    digest: str = ""
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no element is NaN or infinite."""
+        return not (self.nan or self.inf)
+
+
+class Kept(NamedTuple):
+    """The place of a tensor's bytes in the file of kept values; its shape and dtype as they are there."""
+
+    offset: int
+    size: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedOperation:
+    """An operation that ran.
+
+    Attributes:
+        number: its number in the run, from 0.
+        op: the operator: ``aten::linear``.
+        place: where the model calls it.
+        key: its debug handle, or the name of its node in an exported program; None if its form has neither.
+        visit: how often it ran before in this run, as in a loop.
+        results: a summary of each tensor that it returned.
+        kept: their bytes; () if they are not kept.
+        inputs: summaries of its arguments, where it is the first to make a NaN or an infinite number.
+    """
+
+    number: int
+    op: str
+    place: OperationPlace
+    key: int | str | None
+    visit: int
+    results: tuple[Summary, ...]
+    kept: tuple[Kept, ...] = ()
+    inputs: tuple[Summary, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The innermost line of the model's own code: ``models/net.py:57``."""
+        source = self.place.source
+        return NO_SOURCE if source is None else f"{source.file}:{source.number}"
+
+    @property
+    def handle(self) -> int | None:
+        """Its debug handle; None without one."""
+        return self.key if isinstance(self.key, int) else None
+
+    @property
+    def node(self) -> str | None:
+        """The name of its node in an exported program; None outside of programs."""
+        return self.key if isinstance(self.key, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRow:
+    """What operations of one line, module or operator computed.
+
+    Attributes:
+        name: ``file:line``, path of the module, or operator.
+        text: the line's text, or the module's class.
+        runs: how many operations ran.
+        low: the smallest finite element of all results; NaN if there is none.
+        high: the largest one, likewise.
+        nan: how many elements are not a number.
+        inf: how many are infinite.
+        zeros: how many are 0.
+        elements: how many there are.
+    """
+
+    name: str
+    text: str
+    runs: int
+    low: float
+    high: float
+    nan: int
+    inf: int
+    zeros: int
+    elements: int
+
+
+@dataclass(slots=True)
+class Observed:
+    """The operations of a run.
+
+    Attributes:
+        form: what ran it: ``TorchScript``, ``lite interpreter``, ``exported program``, ``eager``.
+        operations: in the order of the run.
+        unseen: what ran without being seen, and how often.
+        first_nan: the first operation that returned a NaN although no argument had one; None if none did.
+        first_inf: the same of infinite numbers, which no argument asked for.
+        outputs: the tensors that the model returned, as one more operation; None before it has.
+    """
+
+    form: str
+    operations: list[ObservedOperation] = field(default_factory=list)
+    unseen: Counter[str] = field(default_factory=Counter)
+    first_nan: ObservedOperation | None = None
+    first_inf: ObservedOperation | None = None
+    outputs: ObservedOperation | None = None
+
+    def at(self, line: str) -> Iterator[ObservedOperation]:
+        """The operations of a line: ``models/net.py:57``, or any end of that path."""
+        for operation in self.operations:
+            source = operation.place.source
+            lines = () if source is None else (source, *source.more)
+            if any(is_line(line, each.file, each.number) for each in lines):
+                yield operation
+
+    def rows_by(self, view: ValueView) -> list[ValueRow]:
+        """One row for each line, module or operator, in the order in which they first ran."""
+        groups: dict[str, list[ObservedOperation]] = {}
+        name_of = NAMES[view]
+        for operation in self.operations:
+            groups.setdefault(name_of(operation), []).append(operation)
+        return [_row(name, view, found) for name, found in groups.items()]
+
+
+NAMES: dict[ValueView, Callable[[ObservedOperation], str]] = {
+    "line": lambda operation: operation.line,
+    "module": lambda operation: operation.place.module,
+    "operator": lambda operation: operation.op,
+}
+"""The name of the row that an operation belongs to."""
+
+
+def is_line(asked: str, file: str, number: int) -> bool:
+    """Whether a line is the one that is asked for, by its file's whole path or the end of it.
+
+    >>> is_line("net.py:57", "/home/ann/models/net.py", 57), is_line("et.py:57", "models/net.py", 57)
+    (True, False)
+    """
+    path, _, digits = asked.rpartition(":")
+    return digits == str(number) and (file == path or file.endswith("/" + path))
+
+
+def _row(name: str, view: ValueView, operations: Sequence[ObservedOperation]) -> ValueRow:
+    results = [result for operation in operations for result in operation.results]
+    return ValueRow(
+        name,
+        _text(view, operations[0].place),
+        len(operations),
+        min(_finite(result.low for result in results), default=nan),
+        max(_finite(result.high for result in results), default=nan),
+        sum(result.nan for result in results),
+        sum(result.inf for result in results),
+        sum(result.zeros for result in results),
+        sum(elements(result.shape) for result in results),
+    )
+
+
+def _text(view: ValueView, place: OperationPlace) -> str:
+    if view == "line":
+        return place.source.words if place.source else ""
+    return place.levels[-1].type if view == "module" else ""
+
+
+def _finite(numbers: Iterable[float]) -> Iterator[float]:
+    return (number for number in numbers if isfinite(number))
+
+
+def elements(shape: Sequence[int]) -> int:
+    """How many elements a shape has."""
+    count = 1
+    for size in shape:
+        count *= size
+    return count

@@ -1,0 +1,317 @@
+"""Finds the operations of two runs that compute the same value of the model.
+
+Two forms of one model rarely run the same operators: exporting decomposes some, quantising fuses others, and
+layout operations (``view``, ``t``, ``clone``) come and go, which compute nothing and are left out. Operators
+of one *family* compute the same: ``addmm`` and ``linear``. What belongs together is found in these steps,
+each among the operations that the steps before it left:
+
+1. *module*: the nth of a family in a module, where both runs have it equally often with equal sizes. It needs
+   no lines: non-strict export gives helper functions the line of their caller.
+2. *line*: the nth of a family at a line of a module.
+3. *end of line*, *end of module*: one run has n operations there, the other a multiple of n. The last one of
+   each share computes what the one of the other run does; those before it are inside of it.
+4. *line without module*, *innermost line*: the nth of a family at a line of the model, or of PyTorch's own
+   source, which is all that a frozen archive knows. Both have it equally often with equal sizes, as above.
+5. *order*: the nth of a family in the whole run, likewise.
+
+Pairs of step 3 are weak: what lies before the last one may have another order. A batch normalisation that
+one run has folded into the convolution or the linear layer before it makes this layer's value the normalised
+one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import field
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from archive.base.quick_dataclass import dataclass
+from archive.debuginfo.values.observed import elements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
+    from archive.debuginfo.profiles.places import SourceLine
+    from archive.debuginfo.values.observed import ObservedOperation
+
+How: TypeAlias = Literal[
+    "module", "line", "end of line", "end of module", "line without module", "innermost line", "order"
+]
+WEAK: frozenset[How] = frozenset({"end of line", "end of module"})
+
+LAYOUT = frozenset(
+    [
+        "_to_copy",
+        "_unsafe_view",
+        "alias",
+        "as_strided",
+        "chunk",
+        "clone",
+        "contiguous",
+        "copy",
+        "detach",
+        "dropout",
+        "expand",
+        "expand_as",
+        "feature_dropout",
+        "flatten",
+        "lift_fresh",
+        "lift_fresh_copy",
+        "mT",
+        "matrix_H",
+        "narrow",
+        "numpy_T",
+        "permute",
+        "positive",
+        "reshape",
+        "select",
+        "slice",
+        "split",
+        "split_with_sizes",
+        "squeeze",
+        "t",
+        "tensor_split",
+        "to",
+        "transpose",
+        "type_as",
+        "unbind",
+        "unflatten",
+        "unsafe_chunk",
+        "unsafe_split",
+        "unsafe_split_with_sizes",
+        "unsqueeze",
+        "view",
+        "view_as",
+    ]
+)
+"""Operators that compute nothing: they show elements otherwise, or copy them."""
+FAMILIES = {
+    "_adaptive_avg_pool2d": "adaptive_avg_pool2d",
+    "_convolution": "conv",
+    "_log_softmax": "log_softmax",
+    "_native_batch_norm_legit": "batch_norm",
+    "_native_batch_norm_legit_no_training": "batch_norm",
+    "_scaled_dot_product_flash_attention_for_cpu": "scaled_dot_product_attention",
+    "_softmax": "softmax",
+    "add_relu": "add",
+    "addmm": "linear",
+    "bmm": "matmul",
+    "conv1d": "conv",
+    "conv2d": "conv",
+    "conv2d_relu": "conv",
+    "conv3d": "conv",
+    "convolution": "conv",
+    "cudnn_batch_norm": "batch_norm",
+    "dequantize_per_tensor": "dequantize",
+    "hardtanh": "clamp",
+    "linear_dynamic": "linear",
+    "linear_relu": "linear",
+    "max_pool2d_with_indices": "max_pool2d",
+    "mm": "linear",
+    "native_batch_norm": "batch_norm",
+    "native_group_norm": "group_norm",
+    "native_layer_norm": "layer_norm",
+    "quantize_per_tensor": "quantize",
+    "relu6": "clamp",
+    "rsub": "sub",
+    "scalar_tensor": "full",
+}
+"""Operators that compute the same as another one, which gives the family its name."""
+FOLDED, FOLDS = "batch_norm", frozenset({"conv", "linear"})
+
+
+class Pair(NamedTuple):
+    """Two operations that compute the same value.
+
+    Attributes:
+        how: the step that found them.
+    """
+
+    mine: ObservedOperation
+    base: ObservedOperation
+    how: How
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether it may be a neighbour that computes the same value."""
+        return self.how in WEAK
+
+
+@dataclass(slots=True)
+class Pairs:
+    """The operations of two runs, side by side.
+
+    Attributes:
+        pairs: in the order of the first run.
+        inside: how many operations of each run are inside of one of the other.
+        left: operations of each run that belong to none of the other.
+        layout: how many of each run compute nothing.
+    """
+
+    pairs: list[Pair] = field(default_factory=list)
+    inside: tuple[int, int] = (0, 0)
+    left: tuple[list[ObservedOperation], list[ObservedOperation]] = field(default_factory=lambda: ([], []))
+    layout: tuple[int, int] = (0, 0)
+
+
+def family(op: str) -> str:
+    """What an operator computes, by its name without namespace, overload and the mark of in-place ones.
+
+    >>> family("aten::addmm"), family("aten::relu_"), family("aten.native_layer_norm.default")
+    ('linear', 'relu', 'layer_norm')
+    """
+    name = op.rpartition("::")[2] if "::" in op else op.split(".")[1] if "." in op else op
+    name = name.partition(".")[0]
+    if name.endswith("_") and not name.startswith("__"):
+        name = name[:-1]
+    return FAMILIES.get(name, name)
+
+
+def computes(operation: ObservedOperation) -> bool:
+    """Whether an operation makes a tensor that none of its arguments has."""
+    return bool(operation.results) and family(operation.op) not in LAYOUT
+
+
+def paired(mine: Sequence[ObservedOperation], base: Sequence[ObservedOperation]) -> Pairs:
+    """The operations of two runs of forms of one model, side by side."""
+    pairing = _Pairing(mine, base)
+    pairing.nth(lambda one: (one.module, one.family), "module", whole=True)
+    pairing.nth(lambda one: (one.line, one.module, one.family), "line", whole=False)
+    pairing.ends(lambda one: (one.line, one.module), "end of line")
+    pairing.ends(lambda one: one.module, "end of module")
+    pairing.nth(lambda one: (one.line, one.family), "line without module", whole=True)
+    pairing.nth(lambda one: (one.innermost, one.family), "innermost line", whole=True)
+    pairing.nth(lambda one: one.family, "order", whole=True)
+    return pairing.result(len(mine), len(base))
+
+
+class _Computed(NamedTuple):
+    """An operation that computes, by what it is found by."""
+
+    operation: ObservedOperation
+    family: str
+    line: Hashable
+    innermost: Hashable
+    module: str
+
+    @property
+    def size(self) -> int:
+        return elements(self.operation.results[0].shape)
+
+
+_By = dict["Hashable", list[_Computed]]
+
+
+class _Pairing:
+    """The state of :func:`paired`: what is left of both runs, and the pairs so far."""
+
+    def __init__(self, mine: Sequence[ObservedOperation], base: Sequence[ObservedOperation]) -> None:
+        computed = [_computed(operations) for operations in (mine, base)]
+        self._all = [len(operations) for operations in computed]
+        self._left = [_folded(*computed), _folded(*computed[::-1])]
+        self._inside = [0, 0]
+        self._pairs: list[Pair] = []
+
+    def nth(self, key: Callable[[_Computed], Hashable], how: How, *, whole: bool) -> None:
+        """Pair the nth operations that have the same key, if their results have equally many elements.
+
+        Args:
+            whole: only where all operations of this key do.
+        """
+        done: tuple[set[int], set[int]] = set(), set()
+        for mine, base in self._groups(key):
+            if whole and [one.size for one in mine] != [one.size for one in base]:
+                continue
+            for one, other in zip(mine, base, strict=False):
+                if one.size == other.size:
+                    self._pair(one, other, how, done)
+        self._drop(done)
+
+    def ends(self, key: Callable[[_Computed], Hashable], how: How) -> None:
+        """Pair each of n operations with the last of its share of the m x n of the other run."""
+        done: tuple[set[int], set[int]] = set(), set()
+        for mine, base in self._groups(key):
+            few, many = sorted((len(mine), len(base)))
+            if many % few:
+                continue
+            share = many // few
+            sides = [group[share - 1 :: share] if len(group) > few else group for group in (mine, base)]
+            for at, (one, other) in enumerate(zip(*sides, strict=True)):
+                if not _fit(one, other, alone=share == 1):
+                    continue
+                self._pair(one, other, how, done)
+                if share > 1:
+                    side = int(len(base) > few)
+                    inner = (mine, base)[side][at * share : (at + 1) * share - 1]
+                    done[side].update(each.operation.number for each in inner)
+                    self._inside[side] += len(inner)
+        self._drop(done)
+
+    def result(self, *counts: int) -> Pairs:
+        """All that was found."""
+        mine, base = ([one.operation for one in left] for left in self._left)
+        layout = counts[0] - self._all[0], counts[1] - self._all[1]
+        pairs = sorted(self._pairs, key=lambda pair: pair.mine.number)
+        return Pairs(pairs, (self._inside[0], self._inside[1]), (mine, base), layout)
+
+    def _groups(
+        self, key: Callable[[_Computed], Hashable]
+    ) -> Iterable[tuple[list[_Computed], list[_Computed]]]:
+        """What is left of both runs under each key that both have."""
+        mine, base = _grouped(self._left[0], key), _grouped(self._left[1], key)
+        return [(group, base[name]) for name, group in mine.items() if name in base]
+
+    def _pair(self, one: _Computed, other: _Computed, how: How, done: tuple[set[int], set[int]]) -> None:
+        self._pairs.append(Pair(one.operation, other.operation, how))
+        done[0].add(one.operation.number)
+        done[1].add(other.operation.number)
+
+    def _drop(self, done: tuple[set[int], set[int]]) -> None:
+        self._left = [
+            [one for one in left if one.operation.number not in numbers]
+            for left, numbers in zip(self._left, done, strict=True)
+        ]
+
+
+def _fit(one: _Computed, other: _Computed, *, alone: bool) -> bool:
+    """Whether the last operations of two shares may have the same value."""
+    if one.size != other.size:
+        return False
+    shapes = one.operation.results[0].shape, other.operation.results[0].shape
+    return not alone or one.family == other.family or shapes[0] == shapes[1]
+
+
+def _computed(operations: Iterable[ObservedOperation]) -> list[_Computed]:
+    made = []
+    for operation in operations:
+        if computes(operation):
+            place = operation.place
+            module = place.module if len(place.levels) > 1 else ""
+            line, innermost = _line(place.source), _line(place.innermost)
+            made.append(_Computed(operation, family(operation.op), line, innermost, module))
+    return made
+
+
+def _line(line: SourceLine | None) -> Hashable:
+    """A line as forms of one model have it in common: their folders may differ."""
+    return None if line is None else (line.file.rpartition("/")[2], line.number)
+
+
+def _folded(operations: Sequence[_Computed], others: Sequence[_Computed]) -> list[_Computed]:
+    """Operations in which batch normalisations are part of the layer before, where the other run has none."""
+    if any(one.family == FOLDED for one in others):
+        return list(operations)
+    made: list[_Computed] = []
+    for one in operations:
+        if one.family == FOLDED and made and made[-1].family in FOLDS:
+            made[-1] = made[-1]._replace(operation=one.operation)
+        else:
+            made.append(one)
+    return made
+
+
+def _grouped(operations: Iterable[_Computed], key: Callable[[_Computed], Hashable]) -> _By:
+    groups: _By = defaultdict(list)
+    for one in operations:
+        groups[key(one)].append(one)
+    return groups

@@ -1,0 +1,498 @@
+"""What the operations of a run computed, and where two runs part, as tables and as JSON."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, NotRequired, TypedDict, TypeVar
+
+from archive.base.errors import counted, one_line
+from archive.debuginfo.values.observed import elements
+from archive.debuginfo.values.pairing import computes
+from archive.render.fitted_table import FittedTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from archive.base.tables import Holds
+    from archive.debuginfo.values.gaps import Gap, ValueDiff, ValueGap
+    from archive.debuginfo.values.observed import Observed, ObservedOperation, Summary, ValueRow, ValueView
+    from archive.render.fitted_table import Printed
+
+RowT = TypeVar("RowT")
+
+GAP = 2
+"""Between columns: there are many."""
+WEAK_MARK = "~"
+
+
+# --- a run
+
+
+def observed_text(observed: Observed, view: ValueView, most: int) -> Printed:
+    """The operations of a run in their order, or a row for each line, module or operator.
+
+    Args:
+        most: rows to show; 0 for all.
+    """
+    yield head_line(observed)
+    yield ""
+    if view == "operation":
+        yield operations_table(observed.operations, most)
+    else:
+        yield rows_table(observed.rows_by(view), view, most)
+    for name, operation in (("NaN", observed.first_nan), ("infinite", observed.first_inf)):
+        if operation is not None:
+            yield ""
+            yield from first_lines(name, operation)
+
+
+def head_line(observed: Observed) -> str:
+    """A run in one line."""
+    head = f"{observed.form}: {counted(len(observed.operations), 'operation')}"
+    unseen = [f"{many:,} {what}" for what, many in observed.unseen.items()]
+    return head + (f"; not seen: {', '.join(unseen)}" if unseen else "")
+
+
+def operations_table(operations: Sequence[ObservedOperation], most: int) -> FittedTable:
+    """A row for each operation."""
+    numbers = "min", "max", "mean", "std", "zeros", "NaN", "Inf"
+    columns: list[tuple[str, Holds]] = [("line", "place"), ("operator", "name"), ("shape", "name")]
+    table = FittedTable([*columns, *((name, "number") for name in numbers)], gap=GAP)
+    for operation in _first(operations, most):
+        result = operation.results[0]
+        times = f" [{operation.visit}]" if operation.visit else ""
+        table.add(_place(operation), operation.op + times, _shape(result), *_cells(result))
+    _rest(table, len(operations), most)
+    return table
+
+
+def rows_table(rows: Sequence[ValueRow], view: ValueView, most: int) -> FittedTable:
+    """A row for each line, module or operator."""
+    names: list[tuple[str, Holds]] = [(view, "place" if view == "line" else "name")]
+    numbers = "runs", "min", "max", "zeros", "NaN", "Inf"
+    text: list[tuple[str, Holds]] = (
+        [] if view == "operator" else [("source" if view == "line" else "class", "code")]
+    )
+    table = FittedTable([*names, *((name, "number") for name in numbers), *text], gap=GAP)
+    for row in _first(rows, most):
+        zeros = f"{row.zeros / row.elements:.0%}" if row.elements else ""
+        cells = [f"{row.runs:,}", number(row.low), number(row.high), zeros, _count(row.nan), _count(row.inf)]
+        table.add(row.name, *cells, *([row.text] if text else []))
+    _rest(table, len(rows), most)
+    return table
+
+
+def watched_text(operations: Sequence[ObservedOperation], values: Iterable[str]) -> Printed:
+    """The operations of a line with their values."""
+    for operation, value in zip(operations, values, strict=True):
+        times = f" [{operation.visit}]" if operation.visit else ""
+        yield f"{operation.line} {operation.op}{times} in {operation.place.module}"
+        yield f"  {_shape(operation.results[0])}: {_in_words(operation.results[0])}"
+        for line in value.splitlines():
+            yield f"  {line}"
+        yield ""
+
+
+def first_lines(name: str, operation: ObservedOperation) -> Iterator[str]:
+    """The first operation that makes a NaN or an infinite number, and what it was given."""
+    yield f"first {name}: {operation.line}: {_source(operation)}"
+    yield f"  {operation.op} in {operation.place.module}: {_in_words(operation.results[0])}"
+    for number_of, given in enumerate(operation.inputs):
+        yield f"  input {number_of}: {_shape(given)}: {_in_words(given)}"
+
+
+def _in_words(result: Summary) -> str:
+    words = [
+        f"{number(result.low)} to {number(result.high)}, mean {number(result.mean)}, std {number(result.std)}"
+    ]
+    if not isfinite(result.low):
+        words = ["no finite element"]
+    words += [f"{many:,} {what}" for what, many in (("NaN", result.nan), ("Inf", result.inf)) if many]
+    return ", ".join(words) if elements(result.shape) else "no elements"
+
+
+# --- two runs
+
+
+def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most: int) -> Printed:
+    """Where a run parts from its base: the first line, then each pair or the worst pair of each line.
+
+    Args:
+        mine: the run's file.
+        base: the base's.
+        most: rows to show; 0 for all.
+    """
+    pairs, first = diff.pairs, diff.first
+    yield f"{mine} ({diff.mine.form}) beside {base} ({diff.base.form}), tolerance {diff.tolerance:g}"
+    yield _counts(diff)
+    yield ""
+    gaps = diff.gaps if view == "operation" else worst_by(diff, view)
+    names: list[tuple[str, Holds]] = [("line", "place"), ("operator", "name"), ("base", "name")]
+    numbers = "max abs", "max rel", "SNR dB", "cosine", "odd"
+    table = FittedTable([*names, *((name, "number") for name in numbers)], gap=GAP)
+    for each in _first(gaps, most):
+        mark = WEAK_MARK if each.pair.is_weak else ""
+        style = "red" if each.gap.is_beyond(diff.tolerance) else ""
+        cells = [mark + _place(each.known), each.pair.mine.op, each.pair.base.op, *_gap_cells(each.gap)]
+        table.add(*cells, style=style)
+    _rest(table, len(gaps), most)
+    yield table
+    if any(each.pair.is_weak for each in gaps):
+        yield f"{WEAK_MARK} may be a neighbour of the operation that computes the same"
+    yield ""
+    for at, gap in enumerate(diff.outputs):
+        yield f"result {at}: {_gap_in_words(gap)}"
+    if first is not None:
+        yield f"first line beyond the tolerance: {first.known.line}: {_source(first.known)}"
+        yield f"  {first.known.op} in {first.known.place.module}: {_gap_in_words(first.gap)}"
+        drop = diff.largest_drop
+        if drop is not None and drop.known.line != first.known.line:
+            yield f"largest drop of SNR: {drop.known.line}: {_source(drop.known)}"
+    elif diff.is_beyond:
+        yield "no operation that surely belongs together is beyond the tolerance; the model's result is"
+    else:
+        yield "no line is beyond the tolerance"
+    if left := [each for each in pairs.left[0] if computes(each)]:
+        shown = ", ".join(f"{_place(each)} {each.op}" for each in left[:3])
+        yield f"only in {mine}: {shown}{', …' if len(left) > 3 else ''}"  # noqa: PLR2004 (those before)
+
+
+def worst_by(diff: ValueDiff, view: ValueView) -> list[ValueGap]:
+    """The pair with the largest difference of each line, module or operator, in the order of the run."""
+    names = {
+        "line": lambda one: one.line,
+        "module": lambda one: one.place.module,
+        "operator": lambda one: one.op,
+    }
+    worst: dict[str, ValueGap] = {}
+    for each in diff.gaps:
+        name = names[view](each.known)
+        if name not in worst or each.gap.max_rel > worst[name].gap.max_rel:
+            worst[name] = each
+    return [*worst.values()]
+
+
+def _counts(diff: ValueDiff) -> str:
+    pairs = diff.pairs
+    words = [f"{counted(len(pairs.pairs), 'operation')} side by side"]
+    words += [
+        f"{counted(many, 'operation')} {what}"
+        for many, what in (
+            (sum(pairs.inside), "inside of these"),
+            (len(pairs.left[0]), "only here"),
+            (len(pairs.left[1]), "only in the base"),
+            (sum(pairs.layout), "that compute nothing"),
+            (diff.uncompared, "not compared (truth values, indices)"),
+        )
+        if many
+    ]
+    return ", ".join(words)
+
+
+def _gap_in_words(gap: Gap) -> str:
+    words = f"max abs {number(gap.max_abs)}, max rel {number(gap.max_rel)}, SNR {_db(gap.snr_db)} dB"
+    return words + (f", {gap.odd:,} finite in only one" if gap.odd else "")
+
+
+def _gap_cells(gap: Gap) -> list[str]:
+    return [number(gap.max_abs), number(gap.max_rel), _db(gap.snr_db), f"{gap.cosine:.6f}", _count(gap.odd)]
+
+
+# --- cells
+
+
+def number(value: float) -> str:
+    """A number in five digits; "" for NaN."""
+    return "" if value != value else f"{value:.5g}"  # noqa: PLR0124 (NaN)
+
+
+def _db(value: float) -> str:
+    return "inf" if value == float("inf") else f"{value:.1f}"
+
+
+def _count(many: int) -> str:
+    return f"{many:,}" if many else ""
+
+
+def _place(operation: ObservedOperation) -> str:
+    return operation.line
+
+
+def _source(operation: ObservedOperation) -> str:
+    source = operation.place.source
+    return one_line(source.words) if source else ""
+
+
+def _shape(result: Summary) -> str:
+    return f"{result.dtype}[{'x'.join(map(str, result.shape))}]"
+
+
+def _cells(result: Summary) -> list[str]:
+    zeros = f"{result.zeros / (elements(result.shape) or 1):.0%}"
+    return [*map(number, result[2:6]), zeros, _count(result.nan), _count(result.inf)]
+
+
+def _first(rows: Sequence[RowT], most: int) -> Sequence[RowT]:
+    return rows[:most] if most else rows
+
+
+def _rest(table: FittedTable, count: int, most: int) -> None:
+    if most and count > most:
+        table.add(f"[{count - most:,} others]", *[""] * (len(table.columns) - 1))
+
+
+# --- JSON
+
+
+class TensorFacts(TypedDict):
+    """A tensor in numbers; those of finite elements are null where there are none.
+
+    Attributes:
+        shape: its sizes.
+        dtype: of its elements.
+        min: the smallest finite element.
+        max: the largest.
+        mean: of the finite elements.
+        std: their standard deviation.
+        zeros: how many are 0.
+        nan: how many are not a number.
+        inf: how many are infinite.
+        digest: the first 8 bytes of SHA-256 of the elements in row-major order.
+    """
+
+    shape: Sequence[int]
+    dtype: str
+    min: float | None
+    max: float | None
+    mean: float | None
+    std: float | None
+    zeros: int
+    nan: int
+    inf: int
+    digest: str
+
+
+class OperationFacts(TypedDict):
+    """An operation that ran.
+
+    Attributes:
+        number: its number in the run.
+        operator: its name.
+        file: of the innermost line of the model's own code; null if unknown.
+        line: its number in the file.
+        source: its text.
+        module: the path of the module that it belongs to.
+        handle: its debug handle; null without one.
+        node: the name of its node in an exported program; null outside of programs.
+        visit: how often it ran before, as in a loop.
+        results: the tensors that it returned.
+        inputs: its arguments, where it is the first to make a NaN or an infinite number.
+    """
+
+    number: int
+    operator: str
+    file: str | None
+    line: int | None
+    source: str | None
+    module: str
+    handle: int | None
+    node: str | None
+    visit: int
+    results: Sequence[TensorFacts]
+    inputs: NotRequired[Sequence[TensorFacts]]
+
+
+class RunFacts(TypedDict):
+    """A run of a model.
+
+    Attributes:
+        file: that ran.
+        form: what ran it.
+        operations: in the order of the run.
+        unseen: what ran without being seen, and how often.
+        first_nan: the first operation that made a NaN; null if none did.
+        first_inf: the same of infinite numbers.
+    """
+
+    file: str
+    form: str
+    operations: Sequence[OperationFacts]
+    unseen: Mapping[str, int]
+    first_nan: OperationFacts | None
+    first_inf: OperationFacts | None
+
+
+class GapFacts(TypedDict):
+    """An operation beside that of the base; numbers are null where they are infinite.
+
+    Attributes:
+        file: of the innermost line of the model's own code; null if unknown.
+        line: its number in the file.
+        module: the path of the module.
+        operator: of the run.
+        base_operator: of the base.
+        paired_by: how they were found.
+        is_weak: whether the base's may be a neighbour that computes the same.
+        max_abs: the largest absolute difference.
+        max_rel: that by the base's largest value.
+        snr_db: signal-to-noise ratio; null where nothing differs.
+        cosine: of the angle between them.
+        odd: elements that are finite in only one of them.
+        mse: mean squared difference.
+        mae: mean absolute difference.
+    """
+
+    file: str | None
+    line: int | None
+    module: str
+    operator: str
+    base_operator: str
+    paired_by: str
+    is_weak: bool
+    max_abs: float
+    max_rel: float
+    snr_db: float | None
+    cosine: float
+    odd: int
+    mse: float
+    mae: float
+
+
+class ResultGapFacts(TypedDict):
+    """A result of the model beside that of the base; as of operations."""
+
+    max_abs: float
+    max_rel: float
+    snr_db: float | None
+    cosine: float
+    odd: int
+    mse: float
+    mae: float
+
+
+class RunComparison(TypedDict):
+    """A run beside another one of the same model.
+
+    Attributes:
+        file: that ran.
+        base: that it is compared with.
+        form: what ran it.
+        base_form: what ran the base.
+        tolerance: of relative differences.
+        first: the first operation beyond it that surely belongs together; null if there is none.
+        largest_drop: where the signal-to-noise ratio falls the most; null if nothing differs.
+        pairs: in the order of the run.
+        inside: how many operations of each are inside of one of the other.
+        left: how many of each belong to none of the other.
+        uncompared: pairs of truth values, or of indices that floats choose.
+        results: of the model.
+    """
+
+    file: str
+    base: str
+    form: str
+    base_form: str
+    tolerance: float
+    first: GapFacts | None
+    largest_drop: GapFacts | None
+    pairs: Sequence[GapFacts]
+    inside: Sequence[int]
+    left: Sequence[int]
+    uncompared: int
+    results: Sequence[ResultGapFacts]
+
+
+def run_facts(file: str, observed: Observed) -> RunFacts:
+    """A run as its document."""
+    firsts = [
+        None if one is None else operation_facts(one) for one in (observed.first_nan, observed.first_inf)
+    ]
+    return {
+        "file": file,
+        "form": observed.form,
+        "operations": [*map(operation_facts, observed.operations)],
+        "unseen": dict(observed.unseen),
+        "first_nan": firsts[0],
+        "first_inf": firsts[1],
+    }
+
+
+def operation_facts(operation: ObservedOperation) -> OperationFacts:
+    """An operation as it is in documents."""
+    source = operation.place.source
+    facts: OperationFacts = {
+        "number": operation.number,
+        "operator": operation.op,
+        "file": source.file if source else None,
+        "line": source.number if source else None,
+        "source": source.text if source else None,
+        "module": operation.place.module,
+        "handle": operation.handle,
+        "node": operation.node,
+        "visit": operation.visit,
+        "results": [*map(_tensor_facts, operation.results)],
+    }
+    if operation.inputs:
+        facts["inputs"] = [*map(_tensor_facts, operation.inputs)]
+    return facts
+
+
+def _tensor_facts(result: Summary) -> TensorFacts:
+    low, high, mean, std = (value if isfinite(value) else None for value in result[2:6])
+    return {
+        "shape": result.shape,
+        "dtype": result.dtype,
+        "min": low,
+        "max": high,
+        "mean": mean,
+        "std": std,
+        "zeros": result.zeros,
+        "nan": result.nan,
+        "inf": result.inf,
+        "digest": result.digest,
+    }
+
+
+def comparison_facts(file: str, base: str, diff: ValueDiff) -> RunComparison:
+    """Two runs as their document."""
+    first, drop = diff.first, diff.largest_drop
+    return {
+        "file": file,
+        "base": base,
+        "form": diff.mine.form,
+        "base_form": diff.base.form,
+        "tolerance": diff.tolerance,
+        "first": None if first is None else _gap_facts(first),
+        "largest_drop": None if drop is None else _gap_facts(drop),
+        "pairs": [*map(_gap_facts, diff.gaps)],
+        "inside": diff.pairs.inside,
+        "left": [len(left) for left in diff.pairs.left],
+        "uncompared": diff.uncompared,
+        "results": [_numbers(gap) for gap in diff.outputs],
+    }
+
+
+def _gap_facts(each: ValueGap) -> GapFacts:
+    source = each.known.place.source
+    return {
+        "file": source.file if source else None,
+        "line": source.number if source else None,
+        "module": each.known.place.module,
+        "operator": each.pair.mine.op,
+        "base_operator": each.pair.base.op,
+        "paired_by": each.pair.how,
+        "is_weak": each.pair.is_weak,
+        **_numbers(each.gap),
+    }
+
+
+def _numbers(gap: Gap) -> ResultGapFacts:
+    return {
+        "max_abs": gap.max_abs,
+        "max_rel": gap.max_rel,
+        "snr_db": gap.snr_db if isfinite(gap.snr_db) else None,
+        "cosine": gap.cosine,
+        "odd": gap.odd,
+        "mse": gap.mse,
+        "mae": gap.mae,
+    }

@@ -1,0 +1,182 @@
+"""Two forms of one model side by side: equal ones differ nowhere, and a fault is found at its line."""
+
+from __future__ import annotations
+
+import copy
+import linecache
+from functools import cache
+from itertools import pairwise
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import archive
+from archive.base.errors import ArchiveError
+from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace, SourceLine
+from archive.debuginfo.values.observed import ObservedOperation, Summary
+from archive.debuginfo.values.pairing import LAYOUT, computes, paired
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+
+from archive.backend.values.comparing import gap_of
+from tests.values.models import CASES, FAULTS, FORMS, form, made
+
+if TYPE_CHECKING:
+    from archive import Run
+    from tests.values.models import Fault
+
+pytestmark = [
+    pytest.mark.torch,
+    *(pytest.mark.filterwarnings(f"ignore::{kind}Warning") for kind in ("Deprecation", "Future", "User")),
+]
+PAIRS = [
+    *(("eager", name) for name in FORMS),
+    *((name, "eager") for name in FORMS),
+    *pairwise(FORMS),
+]
+
+
+@cache
+def run_of(name: str, form_name: str) -> Run:
+    model, x = made(name)
+    return archive.run(form(model, x, form_name), x)
+
+
+@pytest.mark.parametrize(("mine", "base"), PAIRS)
+@pytest.mark.parametrize("name", CASES)
+def test_no_line_is_named_for_equal_forms(name: str, mine: str, base: str) -> None:
+    diff = run_of(name, mine).diff(run_of(name, base))
+    assert diff.first is None
+    assert not diff.is_beyond
+    assert len(diff.pairs.pairs) >= min(
+        sum(map(computes, run_of(name, each).operations)) - sum(diff.pairs.inside) for each in (mine, base)
+    )
+
+
+@pytest.mark.parametrize("form_name", FORMS)
+@pytest.mark.parametrize(
+    ("name", "fault"), [(name, fault) for name, faults in FAULTS.items() for fault in faults]
+)
+def test_a_fault_is_found_at_its_line(name: str, fault: Fault, form_name: str) -> None:
+    model, x = made(name)
+    faulty = copy.deepcopy(model)
+    fault.plant(faulty)
+    with archive.run(form(faulty, x, form_name), x) as run:
+        diff = run.diff(run_of(name, "eager"))
+    assert diff.is_beyond
+    assert diff.first is not None
+    source = diff.first.known.place.source
+    assert source is not None
+    assert linecache.getline(source.file, source.number).strip() == fault.line
+
+
+def test_a_model_in_half_precision_is_beside_the_whole_one() -> None:
+    model, x = made("transformer")
+    half = copy.deepcopy(model).bfloat16()
+    diff = archive.run(form(half, x.bfloat16(), "scripted"), x.bfloat16()).diff(
+        run_of("transformer", "eager"), tolerance=0.1
+    )
+    assert diff.first is None
+    assert all(0 < each.gap.max_rel < 0.1 for each in diff.gaps)
+
+
+def test_a_coarse_layer_is_the_largest_drop_of_a_quantised_model() -> None:
+    model, x = made("transformer")
+    coarse = copy.deepcopy(model)
+    next(fault for fault in FAULTS["transformer"] if fault.plant.__name__ == "coarse").plant(coarse)
+    quantised = torch.ao.quantization.quantize_dynamic(coarse, {torch.nn.Linear}, dtype=torch.qint8)
+    diff = archive.run(form(quantised, x, "scripted"), x).diff(run_of("transformer", "eager"), tolerance=0.05)
+    assert diff.largest_drop is not None
+    assert diff.largest_drop.known.place.module == "blocks.0.up"
+
+
+def test_runs_of_different_models_are_refused() -> None:
+    with pytest.raises(ArchiveError, match="results of the same sizes"):
+        run_of("looping", "eager").diff(run_of("transformer", "eager"))
+
+
+# --- pairs
+
+
+def operation(number: int, op: str, module: str, line: int, size: int) -> ObservedOperation:
+    source = SourceLine("net.py", line, "")
+    levels = (ModuleLevel("top(Net)", ""), ModuleLevel(module, "M", module))
+    place = OperationPlace(levels, "", source, source, op)
+    return ObservedOperation(number, op, place, None, 0, (Summary((size,), "float32"),))
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["aten::linear", "aten::relu", "aten::add", *(f"aten::{name}" for name in LAYOUT)]),
+        st.sampled_from(["a", "b"]),
+        st.integers(1, 3),
+        st.integers(1, 3),
+    ),
+    max_size=12,
+).map(lambda rows: [operation(number, *row) for number, row in enumerate(rows)])
+
+
+@given(OPERATIONS)
+def test_a_run_beside_itself_is_paired_whole(operations: list[ObservedOperation]) -> None:
+    found = paired(operations, operations)
+    assert [(pair.mine, pair.base) for pair in found.pairs] == [
+        (each, each) for each in operations if computes(each)
+    ]
+    assert found.left == ([], [])
+
+
+@given(OPERATIONS, OPERATIONS)
+def test_each_operation_is_in_one_pair_inside_one_or_left(
+    mine: list[ObservedOperation], base: list[ObservedOperation]
+) -> None:
+    found = paired(mine, base)
+    for side, operations in enumerate((mine, base)):
+        in_pairs = [(pair.mine, pair.base)[side].number for pair in found.pairs]
+        assert len({*in_pairs}) == len(in_pairs)
+        counted = len(in_pairs) + found.inside[side] + len(found.left[side]) + found.layout[side]
+        assert counted == len(operations)
+    for pair in found.pairs:
+        assert pair.mine.results[0].shape == pair.base.results[0].shape
+
+
+@given(OPERATIONS, OPERATIONS)
+def test_pairs_do_not_depend_on_which_run_is_the_base(
+    mine: list[ObservedOperation], base: list[ObservedOperation]
+) -> None:
+    one = {(pair.mine.number, pair.base.number) for pair in paired(mine, base).pairs}
+    assert one == {(pair.base.number, pair.mine.number) for pair in paired(base, mine).pairs}
+
+
+# --- gaps
+
+NUMBERS = st.lists(st.floats(width=32), min_size=1, max_size=9)
+
+
+@given(NUMBERS, st.data())
+def test_a_gap_is_what_numpy_computes(numbers: list[float], data: st.DataObject) -> None:
+    others = data.draw(st.lists(st.floats(width=32), min_size=len(numbers), max_size=len(numbers)))
+    mine, base = (np.array(each, np.float64) for each in (numbers, others))
+    gap = gap_of(torch.tensor(numbers), torch.tensor(others))
+    finite = np.isfinite(mine) & np.isfinite(base)
+    same = finite | (mine == base) | (np.isnan(mine) & np.isnan(base))
+    assert gap.odd == int((~same).sum())
+    mine, base = mine[finite], base[finite]
+    if not mine.size:
+        assert gap.max_abs == 0
+        return
+    assert gap.max_abs == np.abs(mine - base).max()
+    assert gap.mae == pytest.approx(np.abs(mine - base).mean(), rel=1e-12)
+    with np.errstate(over="ignore"):
+        assert gap.mse == pytest.approx(np.square(mine - base).mean(), rel=1e-12)
+
+
+@given(NUMBERS)
+def test_equal_tensors_have_no_gap(numbers: list[float]) -> None:
+    gap = gap_of(torch.tensor(numbers), torch.tensor(numbers))
+    assert (gap.max_abs, gap.max_rel, gap.snr_db, gap.odd) == (0, 0, inf, 0)
