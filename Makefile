@@ -7,7 +7,7 @@
 #   make coverage      the tests once more, and the lines and branches that they reach, room by room
 #   make fuzz          changed records, zips, companions and logs for as long as you like: docs/explanation/fuzzing.md
 #   make docs          the documentation as a site, checked: build/site/index.html
-#   make bench         the numbers behind the claims: writes BENCHMARKS.md
+#   make bench         the measurements that support the claims: writes BENCHMARKS.md
 #   make bench-quick   those of new processes, logs and small archives, in a minute
 #   make release-check what a release publishes, built and checked: CONTRIBUTING.md, "Release"
 #   make fmt           format, and repair what can be repaired

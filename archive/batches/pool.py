@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from archive.base.errors import LONGEST_CAUSE, ArchiveError, shown
+from archive.base.extras import how_to_install
 from archive.base.signals import ENDING_SIGNALS, handled_by
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ GIVEN = 8
 are tried again, each by itself."""
 TRIES = 3
 """How often an item is tried whose worker is lost."""
-INSTALL = "pip install debug-archive[fleet]"
 
 
 class Lost(NamedTuple):
@@ -348,7 +348,9 @@ def dask_executor(address: str) -> Iterator[Executor]:
     try:
         from distributed import Client  # noqa: PLC0415 (an extra)
     except ImportError as error:
-        raise ArchiveError(f"a Dask cluster needs the extra `fleet`: {INSTALL} ({error})") from error
+        raise ArchiveError(
+            f"a Dask cluster needs the extra `fleet`: {how_to_install('fleet')} ({error})"
+        ) from error
     try:
         client = Client(address)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:

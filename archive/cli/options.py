@@ -12,6 +12,7 @@ import click
 
 from archive.base.amounts import AMOUNT, AMOUNT_WORDS, parsed_amount
 from archive.base.errors import shown
+from archive.base.extras import how_to_install
 from archive.base.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -146,5 +147,5 @@ def importing_pytorch(who: str) -> Generator[None]:
         yield
     except ImportError as error:
         raise click.UsageError(
-            f"{who} needs PyTorch, which cannot be imported ({error}): pip install 'debug-archive[torch]'"
+            f"{who} needs PyTorch, which cannot be imported ({error}): {how_to_install('torch')}"
         ) from error

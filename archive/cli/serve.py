@@ -10,6 +10,7 @@ import click
 
 from archive.base.amounts import AMOUNT_WORDS, parsed_amount
 from archive.base.errors import ArchiveError, counted, shown
+from archive.base.extras import how_to_install
 from archive.cli import printing
 from archive.cli.status import ExitStatus
 from archive.io.mapped import read_whole
@@ -119,7 +120,7 @@ def command(
       debug-archive symbolicate --store http://127.0.0.1:8080 < app.log
     """  # noqa: D301 (click reads the backspace)
     if any(find_spec(name) is None for name in NEEDED):
-        raise click.UsageError("serving needs the extra `server`: pip install 'debug-archive[server]'")
+        raise click.UsageError(f"serving needs the extra `server`: {how_to_install('server')}")
     from archive.app.sources import own_store  # noqa: PLC0415 (the same)
     from archive.server.serving import bound, log_access, serve  # noqa: PLC0415 (what the extra brings)
     from archive.server.settings import Settings  # noqa: PLC0415 (the same)

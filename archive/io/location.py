@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.deadline import LateError
 from archive.base.errors import LONGEST_CAUSE, ArchiveError, one_line
+from archive.base.extras import how_to_install
 from archive.io.patience import Patience, SilentError
 from archive.io.s3 import MOST_FILES, TOO_MANY, files_below
 from archive.io.urls import is_url, shown
@@ -22,7 +23,7 @@ from archive.io.urls import is_url, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-EXTRA = "files by URL need fsspec: `pip install 'debug-archive[fleet]'`"
+EXTRA = f"files by URL need fsspec: {how_to_install('fleet')}"
 UNEXPECTED = (LookupError, AttributeError, TypeError, NotImplementedError)
 """What file systems raise for URLs that they did not expect; their messages are for programmers."""
 NO_PLACES = {"data"}

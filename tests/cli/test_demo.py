@@ -250,7 +250,7 @@ def test_without_pytorch_it_says_where_to_get_it(tmp_path: Path) -> None:
     done = run("--backend", environment={"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])})
     assert (done.returncode, done.stdout) == (2, "")
     assert "--backend needs PyTorch" in done.stderr
-    assert "pip install 'debug-archive[torch]'" in done.stderr
+    assert "pip install '.[torch]'" in done.stderr
 
 
 def test_help_has_examples() -> None:

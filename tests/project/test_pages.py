@@ -69,7 +69,7 @@ def test_a_reader_who_types_the_commands_of_the_readme_sees_what_it_shows(tmp_pa
 def test_there_are_blocks_to_compare() -> None:
     found = [block for page in PAGES for block in blocks(text_of(page))]
     assert len(found) > 130
-    assert sum("~~~~ <--- HERE" in block for block in found) == 22
+    assert sum("~~~~ <--- HERE" in block for block in found) == 23
 
 
 @each_page

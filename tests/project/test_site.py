@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from importlib.util import find_spec
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.page import browser
 from tests.support.sampling import whole_suite
 from tools.pages import DECISIONS, PAGES, ROOT
 from tools.site import __main__ as site
-from tools.site import checks, made, notebook, tree
+from tools.site import checks, finishing, made, notebook, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,6 +175,55 @@ def test_plugins_and_extensions_that_are_unknown_are_refused(change: Callable[[A
         checks.check_configuration(project)
 
 
+# --- What is changed when it is built
+
+
+def test_output_that_looks_like_a_command_is_shown_as_output() -> None:
+    """As Pygments colours ``cat x``, ``# 3 records < 4`` and an empty line."""
+    command = '<span class="gp">$ </span>cat<span class="w"> </span>x'
+    output = (
+        '<span class="gp"># </span><span class="m">3</span><span class="w"> </span>records<span>&lt;4</span>'
+    )
+    assert finishing.output_as_it_is(f"{command}\n{output}\n\n") == (
+        f'{command}\n<span class="go"># 3 records&lt;4</span>\n\n'
+    )
+
+
+def test_only_blocks_of_a_console_are_changed(tmp_path: Path) -> None:
+    workers = tmp_path / "assets/javascripts/workers"
+    workers.mkdir(parents=True)
+    (workers / "search.0.min.js").write_text('"</script>"', "utf-8")
+    (tmp_path / "search.json").write_text('{"items": []}', "utf-8")
+    blocks = [
+        f'<div class="language-{name} highlight"><pre><span></span><code><b># a</b>\n</code></pre></div>'
+        for name in ("python", "console")
+    ]
+    (tmp_path / "index.html").write_text("\n".join(blocks), "utf-8")
+    finishing.finish(tmp_path)
+    made = (tmp_path / "index.html").read_text("utf-8")
+    assert made == "\n".join([blocks[0], blocks[1].replace("<b># a</b>", '<span class="go"># a</span>')])
+    script = (tmp_path / "search.js").read_text("utf-8")
+    assert script.startswith('var __index = {"items": []};\n')
+    assert json.dumps('"</script>"') in script
+
+
+def test_a_theme_whose_search_has_moved_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(tree.SiteError, match="0 workers that search, not one"):
+        finishing.search_script(tmp_path)
+
+
+def found_without_a_server(file: Path, words: str) -> str:
+    """What the search of a page says of some words; the page is a file."""
+    with browser.started() as program:
+        page = program.new_page()
+        page.goto(file.as_uri())
+        page.click(".md-search__button")
+        page.keyboard.type(words)
+        results = page.get_by_text(re.compile(r"^\d+ results$"))  # drawn in a shadow tree
+        results.wait_for()
+        return results.inner_text()
+
+
 @whole_suite
 def test_it_builds_strictly(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     if not find_spec("zensical"):
@@ -182,4 +233,7 @@ def test_it_builds_strictly(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     assert "archive.Explainer" in (tmp_path / "site/reference/names/in-an-application.html").read_text(
         "utf-8"
     )
+    if not browser.why_not():
+        found = found_without_a_server(tmp_path / "site/how-to/failures.html", "companion")
+        assert int(found.removesuffix(" results")) > 100
     shutil.rmtree(tmp_path / "docs")

@@ -195,7 +195,7 @@ def test_what_cannot_be_reached_is_one_error_with_the_url(url: str, message: str
 def test_without_fsspec_the_extra_is_named() -> None:
     with (
         mock.patch.dict("sys.modules", {"fsspec.core": None}),
-        pytest.raises(ArchiveError, match=re.escape("`pip install 'debug-archive[fleet]'`")),
+        pytest.raises(ArchiveError, match=re.escape("pip install '.[fleet]' in the checkout")),
     ):
         archive.open("s3://models/m")
 

@@ -73,4 +73,4 @@ def test_without_the_extra_the_command_says_which_to_install(
     monkeypatch.setitem(sys.modules, "pebble", None)
     done = called("serve", tmp_path)
     assert done.exit_code == 2
-    assert "pip install 'debug-archive[server]'" in done.stderr
+    assert "pip install '.[server]'" in done.stderr

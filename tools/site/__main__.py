@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tools.pages import ROOT
-from tools.site import checks, made, notebook, tree
+from tools.site import checks, finishing, made, notebook, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +33,8 @@ STYLE = """\
 /* What is copied from these would be prompts and output. */
 .language-console .md-code__nav { display: none; }
 .md-grid { max-width: 76rem; }
+/* The place of a link to the repository, which the header keeps free without one. */
+.md-header__source:not(:has(*)) { display: none; }
 .md-typeset table:not([class]) { font-size: 0.62rem; }
 .md-typeset table:not([class]) :is(td, th) { min-width: 0; padding: 0.6em 0.9em; }
 .md-typeset td:first-child > code:only-child { white-space: nowrap; }
@@ -105,6 +107,7 @@ def main(build: Path = BUILD) -> None:
     built = subprocess.run([*command, str(build / "zensical.toml")], cwd=ROOT, check=False)  # noqa: S603 (our own)
     if built.returncode:
         sys.exit("site: Zensical found what it says above")
+    finishing.finish(build / "site")
     if problems := checks.problems(build):
         sys.exit("\n".join(f"site: {problem}" for problem in problems))
     print(f"{build.relative_to(ROOT) if build.is_relative_to(ROOT) else build}/site/index.html")

@@ -24,8 +24,8 @@ from archive.container.serialization_id import RECORD_NAME
 from archive.container.write import alignment_of, member_from, new_member, write_archive
 from archive.formats.record_kinds import DATA
 from archive.io.mapped import same_bytes
+from archive.privacy.redact.named_text import RedactionText
 from archive.privacy.redact.proof import prove
-from archive.privacy.redact.remaining import RedactionText
 from archive.privacy.redact.removed import Removed
 from archive.privacy.redact.result import CheckpointRedaction, check_clean, proven
 from archive.privacy.redact.reviewing import ReviewChoice, unaccepted

@@ -15,7 +15,7 @@ from archive.debuginfo.sites import SEPARATOR
 from archive.privacy.leaks import LeakKind, leaks_in
 from archive.privacy.leaks.findings import Allowed
 from archive.privacy.leaks.vocabulary import NAMES, PATHS, is_word_of_code
-from archive.privacy.redact.remaining import RedactionText
+from archive.privacy.redact.named_text import RedactionText
 from archive.privacy.redact.removed import Removed, RevealingTexts
 
 if TYPE_CHECKING:

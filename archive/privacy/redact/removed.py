@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.privacy.leaks import LeakKind
-    from archive.privacy.redact.remaining import RedactionText
+    from archive.privacy.redact.named_text import RedactionText
 
 TEXT_BYTES = 150
 """Bytes of memory that a removed text takes besides its own."""

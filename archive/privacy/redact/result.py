@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import ImpossibleError, several
 from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
-from archive.privacy.redact.remaining import RedactionText
+from archive.privacy.redact.named_text import RedactionText
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -18,7 +18,7 @@ from safetensors.numpy import save as safetensors_of
 import archive
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.formats.tensor_files.safetensors import header_of
-from archive.privacy.redact.remaining import RedactionText
+from archive.privacy.redact.named_text import RedactionText
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES, KINDS
 from tests.support.sampling import examples

@@ -1,4 +1,4 @@
-"""A text that a redaction was about."""
+"""A text that a redaction finds in its result, or has not looked for."""
 
 from __future__ import annotations
 
