@@ -21,10 +21,12 @@ from archive.render.leaks import leaks_line, leaks_table
 from archive.render.profile import micros
 from archive.render.sizes import sizes_text
 from archive.render.symbolicate import symbolication_facts
+from archive.render.values import observed_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from archive.backend.values.running import Run
     from archive.base.tables import Holds
     from archive.compare.changes import Diff
     from archive.debuginfo.profiles.profile import Profile
@@ -116,6 +118,12 @@ def of_profile(profile: Profile) -> Printed:
     """Where a run spent its time, by its first two views: the modules and the lines, if these are known."""
     whole = f"{counted(len(profile.events), 'operation')}, {micros(profile.total_ns)}"
     return [whole, *(_times(view, profile.rows_by(view)) for view in profile.views[:2])]
+
+
+@_shown
+def of_run(run: Run) -> Printed:
+    """What each operation of a run computed."""
+    return observed_text(run.observed, "operation", ROWS)
 
 
 @_shown

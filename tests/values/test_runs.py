@@ -225,3 +225,9 @@ def test_values_that_were_not_kept_cannot_be_asked_for() -> None:
     assert run.operations[0].results[0].std > 0
     with pytest.raises(ValueError, match="keep=True"):
         run.value(run.operations[0])
+
+
+def test_a_notebook_shows_the_operations() -> None:
+    page = run_of("looping", "scripted")._repr_html_()
+    assert "aten::tanh" in page
+    assert "models.py" in page
