@@ -227,7 +227,7 @@ def test_a_single_file_is_no_work_for_a_cluster(folder: Path) -> None:
 
 
 def test_without_the_extra_a_line_says_which_to_install() -> None:
-    expected = pytest.raises(ArchiveError, match=r"pip install debug-archive\[fleet\]")
+    expected = pytest.raises(ArchiveError, match=r"pip install '\.\[fleet\]' in the checkout")
     with mock.patch.dict(sys.modules, {"distributed": None}), expected, dask_executor("tcp://127.0.0.1:9"):
         pytest.fail("there is no cluster")
 
