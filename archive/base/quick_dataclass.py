@@ -41,7 +41,7 @@ if not TYPE_CHECKING:
             # Python checks that a class and its bases are all frozen or all not.
             inherits = any(_is_frozen(base) for base in cls.__mro__[1:])
             # Without one, its signature becomes its docstring, for which Python's tokenizer is imported.
-            cls.__doc__ = cls.__doc__ or ""
+            cls.__doc__ = cls.__doc__ or cls.__name__
             cls = dataclasses.dataclass(
                 init=False, repr=False, eq=False, frozen=frozen and inherits, slots=slots, kw_only=kw_only
             )(cls)

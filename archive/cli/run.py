@@ -16,22 +16,28 @@ from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE
 from archive.debuginfo.values.observed import VALUE_VIEWS
 from archive.io.output import check_target
 from archive.io.urls import name_of
+from archive.reader.recognition import FileKind, recognise
 from archive.render.values import (
     comparison_facts,
     comparison_text,
-    first_lines,
+    first_text,
     observed_text,
     run_facts,
     watched_text,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from archive.backend.values.inputs import Inputs
     from archive.backend.values.running import Run
     from archive.base.limits import Limits
+    from archive.debuginfo.values.gaps import ValueDiff
     from archive.debuginfo.values.observed import ObservedOperation, ValueView
+
+
+RANDOM = "random:"
+"""Begins inputs that are made, before their seed."""
 
 
 @click.command("run")
@@ -126,21 +132,24 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     if base is not None and (first_nan or watch or save):
         raise click.UsageError("--first-nan, --watch and --save are of one run: leave --base out")
+    if (as_json and (first_nan or watch)) or (first_nan and watch):
+        raise click.UsageError("--first-nan, --watch and a form like --json show a run in different ways")
     if base is None and given["base_companion"] is not None:
         raise click.UsageError("--base-companion is of a --base")
     if save is not None:
         check_target(save, force=given["force"])  # refused before anything runs
     asked = _Asked(inputs, given["method"], given["limits"])
-    with ExitStack() as stack:
-        run = stack.enter_context(asked.run(file, given["companion"], keep=bool(base or watch or save)))
-        if base is not None:
-            other = stack.enter_context(asked.run(base, given["base_companion"], keep=True))
-            diff = run.diff(other, tolerance=given["tolerance"])
-            if as_json:
-                printing.write_document(comparison_facts(name_of(file), name_of(base), diff))
-            else:
-                printing.show(comparison_text(diff, name_of(file), name_of(base), view, rows))
-            return Cause.PARTS.when(diff.is_beyond)
+    model = _Model(file, given["companion"])
+    if base is not None:
+        diff = _diff(asked, model, _Model(base, given["base_companion"]), given["tolerance"])
+        names = name_of(file), name_of(base)
+        if as_json:
+            printing.write_document(comparison_facts(*names, diff))
+        else:
+            printing.show(comparison_text(diff, *names, view, rows))
+        return Cause.PARTS.when(diff.is_beyond)
+    with asked.run(model, keep=bool(watch or save)) as run:
+        _note_lacking(run, model)
         if save is not None:
             run.save(save, force=given["force"])
         if as_json:
@@ -148,10 +157,49 @@ def command(
         elif watch is not None:
             printing.show(watched_text(*_watched(run, watch)))
         elif first_nan:
-            printing.show(_first_text(run))
+            printing.show(first_text(run.observed))
         else:
             printing.show(observed_text(run.observed, view, rows))
-        return Cause.PARTS.when(first_nan and (run.first_nan or run.first_inf))
+        return Cause.PARTS.when(first_nan and (run.first_inf or run.observed.has_nan))
+
+
+def _diff(asked: _Asked, model: _Model, base: _Model, tolerance: float) -> ValueDiff:
+    """How far a model is from its base; both run with the same inputs.
+
+    These are the command's, or else what one of the two has: an exported program, if one is.
+    """
+    turned = not asked.inputs or any(map(is_random, asked.inputs))
+    turned = turned and base.is_program and not model.is_program
+    with ExitStack() as stack:
+        first, second = (base, model) if turned else (model, base)
+        one = stack.enter_context(asked.run(first, keep=True))
+        other = stack.enter_context(asked.run(second, keep=True, inputs=one.inputs))
+        mine, reference = (other, one) if turned else (one, other)
+        _note_lacking(mine, model)
+        _note_lacking(reference, base)
+        return mine.diff(reference, tolerance=tolerance)
+
+
+def _note_lacking(run: Run, model: _Model) -> None:
+    """Say how many operations have no line."""
+    lacking = sum(operation.place.source is None for operation in run.operations)
+    if lacking:
+        many = (
+            f"{model.file}: {lacking:,} of {len(run.operations):,} operations have no line in its debug info"
+        )
+        printing.note(many + ("" if model.companion else "; -c gives a companion, if it was split off"))
+
+
+class _Model(NamedTuple):
+    """A file to be run, and its debug info if that was split off."""
+
+    file: str
+    companion: str | None
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it is an exported program, which has the shapes of its inputs, and often some inputs."""
+        return recognise(self.file).kind is FileKind.EXPORTED
 
 
 class _Asked(NamedTuple):
@@ -161,26 +209,36 @@ class _Asked(NamedTuple):
     method: str
     limits: Limits
 
-    def run(self, file: str, companion: str | None, *, keep: bool) -> Run:
-        """Run a model."""
+    def run(self, model: _Model, *, keep: bool, inputs: Inputs | None = None) -> Run:
+        """Run a model.
+
+        Args:
+            inputs: what to run it with, in place of what the command says.
+        """
         with options.importing_pytorch("run"):
             from archive.backend.values import running  # noqa: PLC0415 (imports PyTorch)
-            from archive.backend.values.inputs import RANDOM  # noqa: PLC0415 (the same)
 
-        seeds = [int(seed["seed"]) for text in self.inputs if (seed := RANDOM.fullmatch(text))]
+        seeds = [text.removeprefix(RANDOM) for text in self.inputs if is_random(text)]
         if seeds and len(self.inputs) > 1:
-            raise click.UsageError("--input random:SEED makes all inputs: give it alone")
-        given = _inputs(self.inputs) if not seeds else None
+            raise click.UsageError(f"--input {RANDOM}SEED makes all inputs: give it alone")
+        seed = int(seeds[0]) if seeds and inputs is None else None
+        if inputs is None:
+            inputs = _inputs(self.inputs if seed is None else ())
         return running.run(
-            file,
-            *(given.args if given else ()),
-            named=given.named if given else None,
-            companion=companion,
+            model.file,
+            *inputs.args,
+            named=inputs.named,
+            companion=model.companion,
             method=self.method,
             keep=keep,
-            seed=seeds[0] if seeds else None,
+            seed=seed,
             limits=self.limits,
         )
+
+
+def is_random(text: str) -> bool:
+    """Whether an input is random ones, of a seed."""
+    return text.startswith(RANDOM) and text.removeprefix(RANDOM).isdecimal()
 
 
 def _inputs(texts: Sequence[str]) -> Inputs:
@@ -205,13 +263,3 @@ def _watched(run: Run, line: str) -> tuple[list[ObservedOperation], list[str]]:
             f"--watch {one_line(line)}: no operation ran there; lines that ran: {shown}, …"
         )
     return found, [str(run.value(operation)) for operation in found]
-
-
-def _first_text(run: Run) -> Iterator[str]:
-    """The first operations that make a NaN or an infinite number."""
-    firsts = {"NaN": run.first_nan, "infinite number": run.first_inf}
-    for name, operation in firsts.items():
-        if operation is not None:
-            yield from first_lines(name, operation)
-    if not any(firsts.values()):
-        yield f"no NaN and no infinite number in {len(run.operations):,} operations"

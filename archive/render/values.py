@@ -93,6 +93,25 @@ def watched_text(operations: Sequence[ObservedOperation], values: Iterable[str])
         yield ""
 
 
+def first_text(observed: Observed) -> Printed:
+    """The first operations that make a NaN and an infinite number, or that there are none."""
+    for name, kind, operation in (
+        ("NaN", "nan", observed.first_nan),
+        ("infinite number", "inf", observed.first_inf),
+    ):
+        having = [
+            each for each in observed.operations if any(getattr(result, kind) for result in each.results)
+        ]
+        if operation is not None:
+            yield from first_lines(name, operation)
+        elif having:
+            many = counted(len(having), "operation")
+            yield f"no operation makes a first {name}; {many} got one as an argument, or asked for it:"
+            yield from first_lines(name, having[0])
+        else:
+            yield f"no {name} in the results of {counted(len(observed.operations), 'operation')}"
+
+
 def first_lines(name: str, operation: ObservedOperation) -> Iterator[str]:
     """The first operation that makes a NaN or an infinite number, and what it was given."""
     yield f"first {name}: {operation.line}: {_source(operation)}"

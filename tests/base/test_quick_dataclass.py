@@ -157,6 +157,14 @@ def test_frozen_values_are_pickled_and_copied(value: Kept) -> None:
     assert copy.copy(value) == copy.deepcopy(value) == value
 
 
+def test_a_class_without_a_docstring_gets_its_name_and_no_signature() -> None:
+    @quick_dataclass.dataclass(frozen=True)
+    class Plain:
+        x: int
+
+    assert Plain.__doc__ == "Plain"  # to make "Plain(x: int)" takes longer than all the rest
+
+
 # --- all classes of the library
 
 

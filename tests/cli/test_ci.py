@@ -391,17 +391,17 @@ CAUSES = FLEET / "unique.log"
 
 def test_a_cause_is_a_result_at_the_models_line_with_its_count() -> None:
     run, status = log_of("symbolicate", FLEET, "--log", CAUSES)
-    (told,) = json.loads(called("symbolicate", FLEET, "--log", CAUSES, "--json").stdout)["files"]
+    (facts,) = json.loads(called("symbolicate", FLEET, "--log", CAUSES, "--json").stdout)["files"]
     assert status == 0
-    assert len(run["results"]) == len(told["causes"]) > 10
-    for result, cause in zip(run["results"], told["causes"], strict=True):
+    assert len(run["results"]) == len(facts["causes"]) > 10
+    for result, cause in zip(run["results"], facts["causes"], strict=True):
         region = result["locations"][0]["physicalLocation"]["region"]
         assert (uri(result).removeprefix("file://"), region["startLine"]) == (cause["file"], cause["line"])
         assert result.get("occurrenceCount", 1) == cause["count"]
         assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == cause["first_line"]
         assert cause["message"] in result["message"]["text"]
         assert result["level"] == "error"
-    assert sum(one.get("occurrenceCount", 1) for one in run["results"]) == told["explained"]
+    assert sum(one.get("occurrenceCount", 1) for one in run["results"]) == facts["explained"]
     keys = [one["partialFingerprints"]["primaryLocationLineHash"] for one in run["results"]]
     assert len(set(keys)) > 1
 

@@ -231,3 +231,26 @@ def test_a_notebook_shows_the_operations() -> None:
     page = run_of("looping", "scripted")._repr_html_()
     assert "aten::tanh" in page
     assert "models.py" in page
+
+
+class Changing(nn.Module):
+    """Changes its argument."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.add_(1)
+
+
+@pytest.mark.parametrize("form_name", ["eager", "scripted", "lite", "exported"])
+def test_a_model_that_changes_its_inputs_changes_copies(form_name: str) -> None:
+    x = torch.zeros(3)
+    made_form = form(Changing().eval(), torch.zeros(3), form_name)
+    run = archive.run(made_form, x)
+    assert torch.equal(x, torch.zeros(3))
+    assert torch.equal(run.inputs.args[0], x)
+
+
+def test_a_scripted_module_runs_as_its_archive_does() -> None:
+    model, x = made("looping")
+    script = torch.jit.script(model)
+    digests = [each.results[0].digest for each in archive.run(script, x).operations]
+    assert digests == [each.results[0].digest for each in archive.run(scripted(model), x).operations]

@@ -180,3 +180,26 @@ def test_a_gap_is_what_numpy_computes(numbers: list[float], data: st.DataObject)
 def test_equal_tensors_have_no_gap(numbers: list[float]) -> None:
     gap = gap_of(torch.tensor(numbers), torch.tensor(numbers))
     assert (gap.max_abs, gap.max_rel, gap.snr_db, gap.odd) == (0, 0, inf, 0)
+
+
+class Recurrent(torch.nn.Module):
+    """Returns the output of a layer with several results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.LSTM(3, 4)
+        self.cells: float = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        output, (_, cells) = self.layer(x, (torch.zeros(1, 2, 4), torch.full((1, 2, 4), self.cells)))
+        return output.sum() * 0 + cells * 0
+
+
+def test_further_results_of_an_operation_are_compared() -> None:
+    model, x = Recurrent().eval(), torch.rand(5, 2, 3)
+    base = archive.run(model, x)
+    lstm = next(each for each in base.operations if each.op == "aten::lstm")
+    assert len(lstm.results) == 3
+    diff = archive.run(form(model, x, "scripted"), x).diff(base)
+    found = next(each for each in diff.gaps if each.pair.mine.op == "aten::lstm")
+    assert found.gap.max_abs == 0

@@ -207,6 +207,7 @@ class StockPlaces:
     def __init__(self, opened: Archive) -> None:
         self._opened = opened
         self._code = GeneratedCode(opened.records, lambda name: bytes(opened.records[name].view()))
+        self._with_ranges = {code_of(name) for name in opened.range_records}
 
     def of_handle(self, handle: int) -> OperationPlace:
         """The place that a debug handle stands for; modules in lists have their whole path."""
@@ -305,6 +306,8 @@ class StockPlaces:
         """
         innermost: list[SourceLine | None] = []
         for record, offsets in positions:
+            if record.name not in self._with_ranges:  # split off
+                continue
             spans = (self._opened.locate(record.name, offset) for offset in offsets)
             stacks = {tuple(lines_of(span)) for span in spans if span is not None}
             innermost.append(_only({lines[0] for lines in stacks if lines}))

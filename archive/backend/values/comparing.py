@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 import torch
 
 from archive.base.errors import ArchiveError
-from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE, Gap, ValueDiff, ValueGap, counts_first
+from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE, FLOATS, Gap, ValueDiff, ValueGap, chooses
 from archive.debuginfo.values.observed import elements
 from archive.debuginfo.values.pairing import paired
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from archive.backend.values.observing import KeptValues
     from archive.debuginfo.values.observed import Kept, Observed
+    from archive.debuginfo.values.pairing import Pair
 
 SMALLEST = 1e-12
 """A reference whose largest value is smaller counts as this large in relative differences."""
@@ -39,11 +42,11 @@ def compared(
         return gap_of(mine_kept.tensor(one), base_kept.tensor(other))
 
     for pair in made.pairs.pairs:
-        one, other = pair.mine.kept[0], pair.base.kept[0]
-        if "bool" in (one.dtype, other.dtype) or not counts_first(pair.mine):
+        gaps = [gap(*results) for results in _comparable(pair)]
+        if gaps:
+            made.gaps.append(ValueGap(pair, max(gaps, key=lambda each: (bool(each.odd), each.max_rel))))
+        else:
             made.uncompared += 1
-            continue
-        made.gaps.append(ValueGap(pair, gap(one, other)))
     results = [run.outputs.kept if run.outputs else () for run in (mine, base)]
     shapes = [[elements(each.shape) for each in kept] for kept in results]
     if shapes[0] != shapes[1]:
@@ -51,6 +54,16 @@ def compared(
         raise ArchiveError(expected="results of the same sizes from both", found=found)
     made.outputs = [gap(*pair) for pair in zip(*results, strict=True)]
     return made
+
+
+def _comparable(pair: Pair) -> Iterator[tuple[Kept, Kept]]:
+    """The results of two operations that are compared: the first, and further floats of equal sizes."""
+    for number, (one, other) in enumerate(zip(pair.mine.kept, pair.base.kept, strict=False)):
+        is_whole = not pair.mine.results[number].dtype.startswith(FLOATS)
+        if "bool" in {one.dtype, other.dtype} or (is_whole and (number or chooses(pair.mine))):
+            continue
+        if elements(one.shape) == elements(other.shape):
+            yield one, other
 
 
 def gap_of(value: torch.Tensor, reference: torch.Tensor) -> Gap:

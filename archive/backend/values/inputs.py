@@ -14,6 +14,7 @@ import torch
 
 from archive.backend.pytorch import message_of
 from archive.base.errors import ArchiveError, one_line
+from archive.effects.nested import with_tensors
 from archive.io.urls import name_of
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import FileKind
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from archive.formats.exported.inputs import ProgramInput
 
-RANDOM = re.compile(r"random:(?P<seed>\d+)")
-BUNDLED = re.compile(r"bundled(?::(?P<number>\d+))?")
 UNNAMED = re.compile(r"arr_\d+")
 """Names that NumPy gives arrays without one."""
 FILES = (".pt", ".pth", ".npz", ".npy", ".safetensors")
@@ -41,6 +40,15 @@ class Inputs(NamedTuple):
         """The arguments in words: ``float32 of shape (1, 3), mask: bool of shape (1, 4)``."""
         named = [f"{name}: {described(value)}" for name, value in self.named.items()]
         return ", ".join([*map(described, self.args), *named]) or "no inputs"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are none."""
+        return not (self.args or self.named)
+
+    def copied(self) -> Inputs:
+        """The same with tensors of its own, which a model may change."""
+        return Inputs(*with_tensors(tuple(self), torch.clone))
 
 
 def described(value: object) -> str:

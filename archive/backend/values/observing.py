@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from archive.backend.pytorch import message_of
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE
 from archive.debuginfo.values.observed import Kept, Observed, ObservedOperation, Summary
+from archive.effects.nested import tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -123,7 +124,7 @@ class Recorder:
         inputs = before or tuple(summary(dense(tensor)) for tensor in tensors_in(given))
         for kind in wanted:
             has = any(getattr(each, kind) for each in inputs)
-            asked = kind == "inf" and any(not isfinite(number) for number in numbers_in(given))
+            asked = kind == "inf" and any(not isfinite(number) for number in _floats_in(given))
             if not has and not asked:
                 self._first[kind] = len(self._results)
         return tuple(inputs) if len(self._results) in self._first.values() else ()
@@ -196,28 +197,13 @@ class without_records:  # noqa: N801 (used as a function)
         torch._C._autograd._enable_record_function(True)
 
 
-def tensors_in(value: object) -> Iterator[torch.Tensor]:
-    """The tensors of a nested value."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from tensors_in(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from tensors_in(each)
-
-
-def numbers_in(value: object) -> Iterator[float]:
+def _floats_in(value: object) -> Iterator[float]:
     """The floats of a nested value, tensors aside."""
     if isinstance(value, float):
         yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from numbers_in(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from numbers_in(each)
+    elif isinstance(value, list | tuple | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _floats_in(each)
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx
 
-from archive.backend.values.observing import Recorder, dense, span, tensors_in
+from archive.backend.values.observing import Recorder, dense, span
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE
+from archive.effects.nested import tensors_in
 from archive.reader.lookups.nodes import ProgramNode, place_of_node
 
 if TYPE_CHECKING:

@@ -50,14 +50,15 @@ class Run:
     Attributes:
         file: the name of what ran.
         form: what ran it: ``TorchScript``, ``lite interpreter``, ``exported program``, ``eager``.
+        inputs: what it was run with, as it was before the run.
         operations: in the order of the run.
         unseen: what ran without being seen, and how often.
         first_nan: the first operation that returned a NaN although no argument had one; None if none did.
         first_inf: the same of infinite numbers, which no argument asked for.
     """
 
-    def __init__(self, file: str, observed: Observed, kept: KeptValues | None) -> None:
-        self.file = file
+    def __init__(self, file: str, inputs: Inputs, observed: Observed, kept: KeptValues | None) -> None:
+        self.file, self.inputs = file, inputs
         self.observed = observed
         self._kept = kept
         self.form, self.operations, self.unseen = observed.form, observed.operations, observed.unseen
@@ -188,44 +189,61 @@ def run(
     try:
         with torch.random.fork_rng(devices=[]), torch.inference_mode():
             torch.manual_seed(0)
-            if isinstance(model, torch.nn.Module) and not isinstance(model, torch.jit.ScriptModule):
+            if isinstance(model, torch.jit.ScriptModule):
+                model = _saved(model)
+            if isinstance(model, torch.nn.Module):
                 name = type(model).__name__
-                with _failing(name, method, given.text, "a call that the module takes"):
-                    observed = observe_eager(model, given.args, given.named, kept)
+                with _failing(name, method, given, "a call that the module takes"):
+                    observed = observe_eager(model, *given.copied(), kept)
             else:
                 with open_archive(model, companion=companion, kinds=RUN_KINDS, limits=limits) as opened:
                     name = opened.file
-                    observed = _observed(model, opened, given, kept, method, seed)
+                    if opened.recognised.kind is FileKind.EXPORTED:
+                        given, observed = _run_program(model, opened, given, kept, method, seed)
+                    else:
+                        given, observed = _run_script(model, opened, given, kept, method, seed)
     except BaseException:
         if kept is not None:
             kept.close()
         raise
-    return Run(name, observed, kept)
+    return Run(name, given, observed, kept)
 
 
-def _observed(  # noqa: PLR0917 (what ``run`` is given)
+def _saved(module: torch.jit.ScriptModule) -> bytes:
+    """A module's archive, which has the places of its operations."""
+    file = io.BytesIO()
+    torch.jit.save(module, file)
+    return file.getvalue()
+
+
+def _run_program(  # noqa: PLR0917 (what ``run`` is given)
     source: Source, opened: Archive, given: Inputs, kept: KeptValues | None, method: str, seed: int | None
-) -> Observed:
-    """Run an archive or an exported program."""
-    if opened.recognised.kind is FileKind.EXPORTED:
-        program = _program(opened, method)
-        if seed is not None:
-            given = random_inputs(program.inputs, seed, opened.file)
-        wants = "; ".join(each.text for each in program.inputs or ()) or "no inputs"
-        exported = _loaded(source, opened.file, program.name)
-        if not given.args and not given.named and exported.example_inputs is not None:
-            given = Inputs(*exported.example_inputs)
-        given = by_position(given, [each.name for each in program.inputs or ()], wants, opened.file)
-        with _failing(opened.file, program.name, given.text, wants):
-            return observe_program(exported, program, given.args, kept)
+) -> tuple[Inputs, Observed]:
+    """Run an exported program, by default with the sample inputs that it has."""
+    program = _program(opened, method)
     if seed is not None:
-        random_inputs(None, seed, opened.file)
+        given = random_inputs(program.inputs, seed, opened.file)
+    exported = _loaded(source, opened.file, program.name)
+    if given.is_empty and exported.example_inputs is not None:
+        given = Inputs(*exported.example_inputs)
+    wants = "; ".join(each.text for each in program.inputs or ()) or "no inputs"
+    given = by_position(given, [each.name for each in program.inputs or ()], wants, opened.file)
+    with _failing(opened.file, program.name, given, wants):
+        return given, observe_program(exported, program, given.copied().args, kept)
+
+
+def _run_script(  # noqa: PLR0917 (what ``run`` is given)
+    source: Source, opened: Archive, given: Inputs, kept: KeptValues | None, method: str, seed: int | None
+) -> tuple[Inputs, Observed]:
+    """Run a method of TorchScript, by default with the sample inputs that the archive has."""
+    if seed is not None:
+        given = random_inputs(None, seed, opened.file)  # which are never known
     script = Script(source, opened, method)
-    if not given.args and not given.named and script.parameters:
-        given = Inputs(script.bundled(0) or (), {})
+    if given.is_empty and script.parameters:
+        given = Inputs(script.bundled(), {})
     given = by_position(given, [name for name, _ in script.parameters], script.wants, opened.file)
-    with _failing(opened.file, method, given.text, script.wants):
-        return script.observe(given.args, kept)
+    with _failing(opened.file, method, given, script.wants):
+        return given, script.observe(given.copied().args, kept)
 
 
 def _program(opened: Archive, name: str) -> Program:
@@ -255,12 +273,12 @@ def _loaded(source: Source, file: str, name: str) -> torch.export.ExportedProgra
 
 
 @contextmanager
-def _failing(file: str, method: str, given: str, wants: str) -> Iterator[None]:
+def _failing(file: str, method: str, given: Inputs, wants: str) -> Iterator[None]:
     """Errors of a run, with what the model takes."""
     try:
         yield
     except ArchiveError:
         raise
     except Exception as error:  # a model may raise any
-        message = f"{method} fails with {given}: {one_line(message_of(error))}; it takes {wants}"
+        message = f"{method} fails with {given.text}: {one_line(message_of(error))}; it takes {wants}"
         raise ArchiveError(message, file=file) from error

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Place = tuple[OperationPlace, int | str | None]
 
 MARK = "debug-archive: operation "
-PUSH, POP = "push", "pop"
+PUSH = "push"
 
 
 class Script:
@@ -66,18 +66,15 @@ class Script:
         """Its parameters in words."""
         return ", ".join(f"{name}: {kind}" for name, kind in self.parameters) or "no inputs"
 
-    def bundled(self, number: int) -> tuple[object, ...] | None:
-        """Sample inputs that ``torch.utils.bundled_inputs`` has put into the archive; None without."""
+    def bundled(self) -> tuple[object, ...]:
+        """The first sample inputs that ``torch.utils.bundled_inputs`` has put into it; () without."""
         name = f"get_all_bundled_inputs_for_{self._method}"
         if self.on_lite:
-            if not any(method.endswith(f".{name}") for method in self._opened.methods):
-                return None
-            samples = self._module.run_method(name)
-        elif self._module._c._has_method(name):
-            samples = getattr(self._module, name)()
+            has_some = any(method.endswith(f".{name}") for method in self._opened.methods)
+            samples = self._module.run_method(name) if has_some else ()
         else:
-            return None
-        return tuple(samples[number]) if 0 <= number < len(samples) else None
+            samples = getattr(self._module, name)() if self._module._c._has_method(name) else ()
+        return tuple(samples[0]) if samples else ()
 
     def observe(self, inputs: Sequence[object], kept: KeptValues | None) -> Observed:
         """Run it once, without optimisation."""

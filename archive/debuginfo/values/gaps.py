@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 from archive.debuginfo.values.pairing import Pair
 
 DEFAULT_TOLERANCE = 1e-5
+FLOATS = ("float", "bfloat", "complex")
+"""Begin the names of dtypes whose numbers are not whole."""
 CHOOSING = frozenset(
     [
         "argmax",
@@ -136,6 +138,6 @@ class ValueDiff:
         return max(zip(sure, before, strict=False), key=lambda one: one[1] - one[0].gap.snr_db)[0]
 
 
-def counts_first(operation: ObservedOperation) -> bool:
-    """Whether a difference of an operation's result can be the first: not of numbers that floats choose."""
-    return operation.results[0].dtype.startswith(("float", "bfloat")) or family(operation.op) not in CHOOSING
+def chooses(operation: ObservedOperation) -> bool:
+    """Whether whole numbers that it returns follow from comparisons of floats."""
+    return family(operation.op) in CHOOSING

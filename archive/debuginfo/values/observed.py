@@ -150,6 +150,11 @@ class Observed:
     first_inf: ObservedOperation | None = None
     outputs: ObservedOperation | None = None
 
+    @property
+    def has_nan(self) -> bool:
+        """Whether any result has a NaN, whoever made it."""
+        return any(result.nan for operation in self.operations for result in operation.results)
+
     def at(self, line: str) -> Iterator[ObservedOperation]:
         """The operations of a line: ``models/net.py:57``, or any end of that path."""
         for operation in self.operations:

@@ -1,0 +1,136 @@
+"""``debug-archive run``, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import safetensors.numpy
+import torch
+
+from tests.support.commands import run, well
+from tests.support.documents import file_of
+from tests.values.models import form, made
+
+pytestmark = [
+    pytest.mark.torch,
+    *(pytest.mark.filterwarnings(f"ignore::{kind}Warning") for kind in ("Deprecation", "Future", "User")),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model scripted and exported, one with a wrong weight, and its inputs in all kinds of files."""
+    folder = tmp_path_factory.mktemp("values")
+    model, x = made("looping")
+    for name, kind in (("m.pt", "scripted"), ("m.pt2", "exported")):
+        data = form(model, x, kind)
+        assert isinstance(data, bytes)
+        (folder / name).write_bytes(data)
+    model.step.weight.data *= 1.02
+    data = form(model, x, "scripted")
+    assert isinstance(data, bytes)
+    (folder / "wrong.pt").write_bytes(data)
+    torch.save(x, folder / "tensor.pt")
+    torch.save([x], folder / "list.pt")
+    torch.save({"x": x}, folder / "named.pt")
+    np.save(folder / "x.npy", x.numpy())
+    np.savez(folder / "unnamed.npz", x.numpy())
+    np.savez(folder / "named.npz", x=x.numpy())
+    safetensors.numpy.save_file({"x": x.numpy()}, folder / "named.safetensors")
+    torch.save({"x": object}, folder / "object.pt")
+    return folder
+
+
+FILES = ["tensor.pt", "list.pt", "named.pt", "x.npy", "unnamed.npz", "named.npz", "named.safetensors"]
+
+
+@pytest.mark.parametrize("model", ["m.pt", "m.pt2"])
+def test_inputs_of_each_kind_of_file_are_the_same(model: str, folder: Path) -> None:
+    printed = {well("run", folder / model, "--input", folder / name).replace(name, "") for name in FILES}
+    assert len(printed) == 1
+
+
+def test_an_input_with_objects_is_refused_and_not_executed(folder: Path) -> None:
+    done = run("run", folder / "m.pt", "--input", folder / "object.pt")
+    assert done.returncode == 2
+    assert b"object.pt: no inputs can be read from it" in done.stderr
+
+
+@pytest.mark.parametrize(("mine", "base"), [("m.pt", "m.pt2"), ("m.pt2", "m.pt")])
+@pytest.mark.parametrize("inputs", [(), ("--input", "random:7")])
+def test_both_forms_run_with_the_same_inputs(
+    mine: str, base: str, inputs: tuple[str, ...], folder: Path
+) -> None:
+    facts = file_of(run("run", folder / mine, "--base", folder / base, *inputs, "--json").stdout)
+    assert facts["first"] is None
+    assert facts["results"][0]["max_abs"] < 1e-6
+    assert [each["operator"] for each in facts["pairs"]].count("aten::tanh") == 4
+
+
+def test_the_first_line_beyond_the_tolerance_is_status_1(folder: Path) -> None:
+    words = ("run", folder / "wrong.pt", "--base", folder / "m.pt", "--input", folder / "tensor.pt")
+    done = run(*words)
+    assert done.returncode == 1
+    assert b"first line beyond the tolerance: " in done.stdout
+    assert run(*words, "--tolerance", "1").returncode == 0
+    first = file_of(run(*words, "--json").stdout)["first"]
+    assert (Path(first["file"]).name, first["operator"], first["module"]) == (
+        "models.py",
+        "aten::linear",
+        "step",
+    )
+    assert first["max_rel"] > 1e-5
+
+
+def test_saved_values_are_those_of_the_run(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "values.safetensors"
+    words = ("run", folder / "m.pt", "--input", folder / "tensor.pt", "--save", target)
+    facts = file_of(well(*words, "--json"))
+    saved = safetensors.numpy.load_file(target)
+    assert list(saved) == [f"{each['number']:05}.{each['operator']}" for each in facts["operations"]]
+    for each, value in zip(facts["operations"], saved.values(), strict=True):
+        assert each["results"][0]["max"] == pytest.approx(float(value.max()))
+    with safetensors.safe_open(target, "numpy") as opened:
+        place = json.loads(opened.metadata()["00000.aten::linear"])
+    assert place["module"] == "step"
+    assert run(*words).returncode == 2  # nothing is replaced without --force
+
+
+def test_a_watched_line_is_shown_each_time_it_ran(folder: Path) -> None:
+    words = ("run", folder / "m.pt", "--input", folder / "tensor.pt")
+    line = file_of(well(*words, "--json"))["operations"][0]["line"]
+    shown = well(*words, "--watch", f"models.py:{line}")
+    assert shown.count("tensor([[") == 8
+    done = run(*words, "--watch", "other.py:1")
+    assert done.returncode == 2
+    assert b"no operation ran there" in done.stderr
+
+
+def test_what_first_nan_says_is_so(folder: Path, tmp_path: Path) -> None:
+    words = ("run", folder / "m.pt", "--input", tmp_path / "x.npy", "--first-nan")
+    np.save(tmp_path / "x.npy", np.ones((3, 8), np.float32))
+    assert b"no NaN in the results of 8 operations" in run(*words).stdout
+    np.save(tmp_path / "x.npy", np.full((3, 8), np.nan, np.float32))
+    done = run(*words)
+    assert done.returncode == 1
+    assert b"no operation makes a first NaN; 8 operations got one as an argument" in done.stdout
+
+
+def test_operations_without_a_line_are_noted(folder: Path, tmp_path: Path) -> None:
+    well("split", folder / "m.pt", "-o", tmp_path / "small.pt", "-c", tmp_path / "m.ptdbg")
+    words = ("run", tmp_path / "small.pt", "--input", folder / "tensor.pt")
+    assert b"8 of 8 operations have no line in its debug info; -c gives a companion" in run(*words).stderr
+    assert run(*words, "-c", tmp_path / "m.ptdbg").stderr == b""
+
+
+@pytest.mark.parametrize(
+    "words", [("--watch", "a:1", "--json"), ("--first-nan", "--json"), ("--watch", "a:1", "--first-nan")]
+)
+def test_options_that_exclude_each_other_are_refused(words: tuple[str, ...], folder: Path) -> None:
+    assert run("run", folder / "m.pt", *words).returncode == 2
