@@ -111,14 +111,13 @@ def made_of(source: Source, name: str, limits: Limits, label: str = "") -> MadeC
         opening.opened(file, SHRUNK_KINDS) as archive,
         in_file(archive.file),
     ):
+        own = archive.companion.label if archive.companion else ""
         if data:
             _ = archive.records  # all of it is read and checked
-            own = archive.companion.label if archive.companion else ""
             return MadeCompanion(data, file_name, "", "", {}, facts_of(archive)).labelled(own).labelled(label)
         companion = _companion_of(archive)
         lines = {name: packed_digests(digests) for name, digests in line_digests_of(archive).items()}
         root, serialization_id = one_line(archive.root), facts_of(archive).serialization_id
-        own = archive.companion.label if archive.companion else ""
         made = MadeCompanion(companion, file_name, root, serialization_id, lines)
         return made.labelled(own).labelled(label)
 
