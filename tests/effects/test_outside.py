@@ -219,6 +219,24 @@ def test_functions_of_pytorch_are_as_before_after_a_capture() -> None:
     assert kinds == (type(torch), type(torch.backends.cudnn), type(json))
 
 
+def test_what_stands_in_the_place_of_a_function_of_pytorch_is_refused_too_and_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def standing(seed: int) -> Value:  # as dynamo puts one there when it is first imported
+        return torch.random.manual_seed(seed)
+
+    def seeding(_: Value, x: Value) -> Value:
+        standing(3)
+        return x
+
+    monkeypatch.setattr(torch, "manual_seed", standing)
+    with pytest.raises(
+        CaptureError, match=r"torch\.manual_seed: what it does outside the model would be lost"
+    ):
+        lower(Model(seeding), "aten", effects=True, example_inputs=(torch.ones(3),))
+    assert torch.manual_seed is standing
+
+
 def test_other_threads_have_pytorch_s_own_generator_while_a_call_is_captured() -> None:
     """No function in C takes what stands in its place; so only functions and classes are replaced."""
     found: list[Value] = []

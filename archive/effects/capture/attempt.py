@@ -12,7 +12,7 @@ from torch.random import fork_rng
 
 from archive.effects.capture.finish import finished
 from archive.effects.capture.following.functions import Functions
-from archive.effects.capture.following.interception import BY_FUNCTION, intercepted
+from archive.effects.capture.following.interception import intercepted, replaced
 from archive.effects.capture.following.kept_calls import KeptCalls
 from archive.effects.capture.following.objects import ObjectProxies
 from archive.effects.capture.following.outside import check_reset
@@ -66,7 +66,7 @@ def attempt(
         raise CaptureError(f"a {type(module).__qualname__} with a __call__ of its own")
     is_hooked = is_module_call and has_hooks(module)
     call = CapturedCall(snapshot, seen, outermost=attempt.__code__)
-    call.kept_calls, call.replaced = KeptCalls(call), BY_FUNCTION
+    call.kept_calls, call.replaced = KeptCalls(call), replaced()
     wrapping, functions = Wrapping(call), Functions(call)
     call.wrap, call.functions, call.objects = wrapping.wrap, functions, ObjectProxies(call)
     call.containers = Containers(call)

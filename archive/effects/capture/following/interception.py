@@ -307,7 +307,25 @@ BY_FUNCTION = {
     for replacement in REPLACEMENTS
     if isinstance(replacement.owner, ModuleType)
 }
-"""Replacements of functions that a model may have imported by their names."""
+"""The same by the identity of the functions that they take the place of."""
+STOOD: list[Any] = []
+"""What stood at the place of each replacement before the capture; see :func:`_standing`."""
+
+
+def replaced() -> dict[int, Any]:
+    """Replacements of functions that a model may have imported by their names."""
+    with LOCK:
+        standing = STOOD if CALL_BY_THREAD else _standing()
+    named = zip(REPLACEMENTS, standing, strict=True)
+    return BY_FUNCTION | {id(stood): each.made for each, stood in named if isinstance(each.owner, ModuleType)}
+
+
+def _standing() -> list[Any]:
+    """What stands at the place of each replacement: dynamo puts another ``torch.manual_seed`` there."""
+    return [
+        getattr(each.owner, each.name) if isinstance(each.owner, ModuleType) else each.real
+        for each in REPLACEMENTS
+    ]
 
 
 @contextmanager
@@ -330,6 +348,7 @@ def intercepted(call: CapturedCall) -> Iterator[None]:
     audit(_current)
     with LOCK:
         if not CALL_BY_THREAD:
+            STOOD[:] = _standing()
             for replacement in REPLACEMENTS:
                 setattr(replacement.owner, replacement.name, replacement.made)
             WATCH.begin()
@@ -343,5 +362,5 @@ def intercepted(call: CapturedCall) -> Iterator[None]:
             if not CALL_BY_THREAD:
                 if not WATCH.captures:
                     WATCH.end()
-                for replacement in REPLACEMENTS:
-                    setattr(replacement.owner, replacement.name, replacement.real)
+                for replacement, stood in zip(REPLACEMENTS, STOOD, strict=True):
+                    setattr(replacement.owner, replacement.name, stood)
