@@ -40,9 +40,10 @@ def seconds(used: UsedPattern, motif: str, size: int) -> float:
 
 
 def is_slow(used: UsedPattern, motif: str, quick: float) -> bool:
-    """Whether a repeated motif takes more than its share, twice in a row."""
-    first = seconds(used, motif, SIZE)
-    return first > quick and all(seconds(used, motif, TIMES * SIZE) > MOST * first for _ in range(2))
+    """Whether a repeated motif takes more than its share, three times in a row."""
+    return seconds(used, motif, SIZE) > quick and all(
+        seconds(used, motif, TIMES * SIZE) > MOST * seconds(used, motif, SIZE) for _ in range(3)
+    )
 
 
 def slow(used: UsedPattern, quick: float) -> list[str]:
