@@ -25,8 +25,8 @@ from archive.failures.models.models import Models
 from archive.failures.rsyslog import MessageFilter
 from archive.io.output import replacing
 from archive.page.shown import Shown
-from archive.render.as_csv import CAUSES
 from archive.render.ci import sarif
+from archive.render.rows import CAUSES
 from archive.render.symbolicate import causes_facts, causes_text
 
 if TYPE_CHECKING:

@@ -99,7 +99,7 @@ class FileOptions:
         others: Mapping[FileKind, int],
         more: Iterable[Row] = (),
         rules: Mapping[str, str] | None = None,
-        text: printing.FactsText | None = None,
+        text: printing.AnyText = None,
         totals: Totals | None = None,
     ) -> ExitStatus:
         """Print a row of each file, in their order, as soon as it is there.
