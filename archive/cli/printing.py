@@ -20,7 +20,7 @@ from archive.io.output import STANDARD_OUTPUT, write_all
 from archive.render.rows import FactsTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import TextIO, TypeAlias
 
     from rich.console import Console
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from archive.describe.totals import Totals
     from archive.render.as_csv import CsvRows
     from archive.render.as_html import HtmlRows
+    from archive.render.ci import SarifResult
     from archive.render.fitted_table import Line, Printed
 
     AnyText: TypeAlias = "FactsTable | FactsText | None"
@@ -57,11 +58,14 @@ def write_line(text: str) -> None:
     write(f"{one_line(text)}\n".encode())
 
 
-def write_json(facts: object) -> None:
-    """Write JSON of a form that others have laid down to standard output."""
+def write_sarif(rules: Mapping[str, str], results: Sequence[SarifResult]) -> None:
+    """Write findings as SARIF, and a note where they are more than GitHub takes."""
     from archive.render.as_json import as_json  # noqa: PLC0415 (texts do without)
+    from archive.render.ci import MOST_RESULTS, sarif  # noqa: PLC0415 (the same)
 
-    _put_json(as_json(facts) + "\n", aside=False)
+    _put_json(as_json(sarif(__version__, rules, results)) + "\n", aside=False)
+    if len(results) > MOST_RESULTS:
+        note(f"SARIF has the {MOST_RESULTS:,} gravest of {len(results):,} findings, as many as GitHub takes")
 
 
 def write_document(*files: object, text: AnyText = None, aside: bool = False) -> None:
