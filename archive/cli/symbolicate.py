@@ -207,7 +207,7 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
     if asked.page is None and (asked.force or Shown(asked.show) is not Shown.FULL):
         raise click.UsageError("--source and --force are for --html: all else shows the source")
     if asked.companion is not None and not asked.is_one:
-        raise click.UsageError("-c is for one FILE; of several, companions are FILEs, too")
+        raise click.UsageError("-c is for one FILE; of several, companions are FILEs, too. A log is --log")
     task = _task(asked)
     if any(asked.has(name) for name in task.refused):
         raise click.UsageError(task.why)
