@@ -12,7 +12,7 @@ from archive.base.errors import ArchiveError, one_line
 from archive.base.quick_dataclass import dataclass
 from archive.cli import options, printing
 from archive.cli.files import Row
-from archive.cli.forms import CSV
+from archive.cli.forms import ROW_FORMS
 from archive.cli.reading import takes_reader
 from archive.cli.status import Cause, ExitStatus, status_of
 from archive.compare.sameness import IGNORABLE, Level
@@ -22,9 +22,9 @@ from archive.io.places import exists, is_folder, joined
 from archive.io.urls import name_of
 from archive.reader.recognition import OPENED_KINDS, listed_kind, recognise
 from archive.reader.recognition.kinds import FOLDER_KINDS
-from archive.render.as_csv import DIFF
 from archive.render.diff import diff_facts, diff_text, summary_line
 from archive.render.documents import Unread
+from archive.render.rows import DIFF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 )
 @click.option("--stat", is_flag=True, help="Count lines instead of showing them.")
 @options.top_option("Differences of each level to show; 0 for all, with all of their lines.")
-@takes_reader(CSV)
+@takes_reader(*ROW_FORMS)
 def command(
     old: str,
     new: str,
@@ -98,7 +98,7 @@ def command(
     diff = question.of_pair(old, new)
     if reader.as_json:
         facts = diff_facts(diff)
-        printing.write_document({"file": diff.new, **facts} if reader.form == CSV else facts, text=DIFF)
+        printing.write_document({"file": diff.new, **facts} if reader.form in ROW_FORMS else facts, text=DIFF)
     else:
         printing.show_lines(diff_text(diff, rows, stat=stat))
     return _status(diff)

@@ -14,15 +14,15 @@ from archive.batches.inputs import InputFile
 from archive.batches.reading import FoundFiles
 from archive.cli import printing
 from archive.cli.files import Row
-from archive.cli.forms import CSV
+from archive.cli.forms import ROW_FORMS
 from archive.cli.reading import takes_reader
 from archive.cli.status import Cause, status_of
 from archive.compare.digest import VERSIONS
 from archive.compare.digest.names import escaped_name, unescaped_name
 from archive.io.mapped import read_whole, source_of
 from archive.reader.recognition.kinds import FOLDER_KINDS
-from archive.render.as_csv import DIGEST
 from archive.render.digest import parts_table
+from archive.render.rows import DIGEST
 
 if TYPE_CHECKING:
     from archive import Digest, Limits
@@ -66,7 +66,7 @@ class Expected(NamedTuple):
     type=click.Path(exists=True, dir_okay=False),
     help="Compare the files in a list that this command printed, or sha256sum, with their digests in it.",
 )
-@takes_reader(CSV)
+@takes_reader(*ROW_FORMS)
 def command(
     files: tuple[str, ...], *, of: Of, prefix: str, parts: bool, checked: str | None, reader: FileReader
 ) -> ExitStatus:

@@ -11,7 +11,6 @@ from select import select
 from stat import S_ISCHR
 from typing import TYPE_CHECKING
 
-from archive import __version__
 from archive.app.explaining import explainer_of
 from archive.base.errors import ArchiveError, counted
 from archive.cli import printing
@@ -25,8 +24,7 @@ from archive.failures.models.models import Models
 from archive.failures.rsyslog import MessageFilter
 from archive.io.output import replacing
 from archive.page.shown import Shown
-from archive.render.as_csv import CAUSES
-from archive.render.ci import sarif
+from archive.render.rows import CAUSES
 from archive.render.symbolicate import causes_facts, causes_text
 
 if TYPE_CHECKING:
@@ -72,7 +70,7 @@ def explain_log(log: Asked) -> ExitStatus:
         results = [
             cause_result(group, log.log or STANDARD_INPUT) for group in explainer.causes.top(log.top or None)
         ]
-        printing.write_json(sarif(__version__, CAUSE_RULES, results))
+        printing.write_sarif(CAUSE_RULES, results)
     elif log.top is not None:
         printing.show(causes_text(explainer, log.top or None))
     printing.flush()

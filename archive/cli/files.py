@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from archive import __version__
 from archive.base.quick_dataclass import dataclass
 from archive.cli import printing
 from archive.cli.ending import sigterm_as_ctrl_c
@@ -22,7 +21,6 @@ from archive.cli.progress import Tracker, tracker
 from archive.cli.showing import showing
 from archive.cli.status import Cause, ExitStatus, status_of
 from archive.io.urls import is_url
-from archive.render.ci import sarif
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -99,7 +97,7 @@ class FileOptions:
         others: Mapping[FileKind, int],
         more: Iterable[Row] = (),
         rules: Mapping[str, str] | None = None,
-        text: printing.FactsText | None = None,
+        text: printing.AnyText = None,
         totals: Totals | None = None,
     ) -> ExitStatus:
         """Print a row of each file, in their order, as soon as it is there.
@@ -150,7 +148,7 @@ class FileOptions:
         for row in more:
             write(row, Tracker(None, doing, 0))
         if self.as_sarif:
-            printing.write_json(sarif(__version__, rules or {}, results))
+            printing.write_sarif(rules or {}, results)
         elif document is not None:
             document.end(totals)
         return status

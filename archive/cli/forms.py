@@ -1,8 +1,9 @@
 """The forms in which commands print facts, and their options: ``--format``, ``--json`` and ``--sarif``.
 
 A new form for every command has its words in ``FORMS``, its name in ``COMMON_FORMS``, and its document in
-``printing.DOCUMENTS``. A form that only some commands have is a
-:class:`~archive.cli.printing.FactsText`, which each of these commands provides.
+``printing.DOCUMENTS``. One for every command whose facts are rows has its name in ``ROW_FORMS``, and its
+document in ``printing.ROW_DOCUMENTS``; such a command provides a :class:`~archive.render.rows.FactsTable`. A
+form that only some commands have is a :class:`~archive.cli.printing.FactsText`, which each of these provides.
 """
 
 from __future__ import annotations
@@ -13,20 +14,22 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from archive.cli.showing import JSON, TEXT, showing
+from archive.cli.showing import CSV, HTML, JSON, TEXT, showing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.cli.status import ExitStatus
 
-CSV, HTML, FOLDED, SPEEDSCOPE, SARIF = "csv", "html", "folded", "speedscope", "sarif"
+FOLDED, SPEEDSCOPE, SARIF = "folded", "speedscope", "sarif"
 COMMON_FORMS = [JSON]
 """The forms of facts that every command has which prints some."""
+ROW_FORMS = [CSV, HTML]
+"""Those of every command whose facts are rows."""
 FORMS = {
     JSON: "JSON as --json does",
     CSV: "rows of CSV under a line of headings",
-    HTML: "a page of the inventory for a browser",
+    HTML: "the same rows as a page for a browser",
     FOLDED: "stacks of bytes for flamegraph.pl (of two files with --base)",
     SPEEDSCOPE: "the same for speedscope.app",
     SARIF: "SARIF 2.1.0 for code scanners as --sarif does",

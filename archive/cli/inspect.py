@@ -11,7 +11,7 @@ import archive
 from archive.base.errors import one_line
 from archive.cli import printing
 from archive.cli.files import Row, files_argument, is_single, unread_row
-from archive.cli.forms import CSV, HTML
+from archive.cli.forms import ROW_FORMS
 from archive.cli.reading import takes_reader
 from archive.cli.status import ExitStatus
 from archive.describe.inspect import inspect
@@ -22,8 +22,8 @@ from archive.io.mapped import Mapped
 from archive.io.urls import is_elsewhere
 from archive.reader.recognition import READ_KINDS, TENSOR_KINDS, FileKind, recognise
 from archive.reader.recognition.kinds import FOLDER_KINDS
-from archive.render.as_csv import INSPECT
 from archive.render.inspect import contents_text, effects_lines
+from archive.render.rows import INSPECT
 
 if TYPE_CHECKING:
     from archive import Limits
@@ -64,7 +64,7 @@ LISTED_KINDS = FOLDER_KINDS["inspect"]
     type=click.Path(),
     help="Keep rows in this file, and read only files that have no row in it, or that have changed.",
 )
-@takes_reader(CSV, HTML)
+@takes_reader(*ROW_FORMS)
 def command(
     files: tuple[str, ...],
     *,
@@ -79,8 +79,9 @@ def command(
 ) -> ExitStatus:
     """Show what is in a file: records, layouts of debug records, rows, handles, sizes.
 
-    A folder, several files, and --format html give an inventory: a row for each file, and sums. JSON has all
-    that is in each file, unless --inventory asks for rows; it does so for a single file, too.
+    A folder and several files give an inventory: a row for each file, and sums. JSON has all that is in each
+    file, unless --inventory asks for rows; it does so for a single file, too. CSV and HTML of a single file
+    have its records.
 
     A zip that isn't an archive is shown with its files, and the tensors in what torch.save wrote;
     safetensors, GGUF, ONNX and what torch.save wrote before PyTorch 1.6 with tensors and metadata; an ETDump
@@ -106,13 +107,13 @@ def command(
       debug-archive inspect s3://bucket/ --format html --manifest bucket.manifest.jsonl > bucket.html
     """  # noqa: D301 (click reads the backspace)
     asked = {"digest": digest, "leaks": leaks, "verify": verify}
-    is_single_file, is_table = is_single(files), reader.form in (CSV, HTML)
+    is_single_file, is_table = is_single(files), reader.form in ROW_FORMS
     is_json = reader.as_json and not is_table
     if effects and (inventory or is_table or not is_single_file):
         raise click.UsageError("--effects is of one file, and no table")
     if positions and (effects or inventory or not is_json):
         raise click.UsageError("--source goes with --json, and without --effects and --inventory")
-    if inventory or reader.form == HTML or not (is_single_file or is_json):
+    if inventory or not (is_single_file or is_json):
         from archive.cli.inventory import show_inventory  # noqa: PLC0415 (one run in many)
 
         return show_inventory(files, asked, manifest, reader)

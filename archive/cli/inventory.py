@@ -14,8 +14,8 @@ from archive.batches.outcome import Outcome, OutcomeKind
 from archive.batches.reading import found_files
 from archive.cli import printing
 from archive.cli.files import Row
-from archive.cli.forms import CSV, HTML
 from archive.cli.questions import QUESTIONS
+from archive.cli.showing import CSV, HTML
 from archive.cli.status import Cause, status_of
 from archive.describe.inventory import InventoryRow, inventoried
 from archive.describe.totals import Inventory
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from archive.batches.inputs import InputFile
     from archive.batches.noted import Notes
     from archive.batches.outcome import Reading
-    from archive.cli.printing import FactsText
+    from archive.cli.printing import AnyText
     from archive.cli.reading import FileReader
     from archive.cli.status import ExitStatus
     from archive.page.inventory import InventoryPage
@@ -105,7 +105,7 @@ class _Run:
         self.totals = self._inventory.totals
         self.totals.others.update(others)
         self._page: InventoryPage | None = None
-        self.form: FactsText | None = INVENTORY if reader.form == CSV else None
+        self.form: AnyText = INVENTORY if reader.form == CSV else None
         if reader.form == HTML:
             from archive.page.inventory import InventoryPage  # noqa: PLC0415 (few ask for pages)
 

@@ -12,7 +12,7 @@ from archive.base.errors import ArchiveError, counted
 from archive.cli import options, printing
 from archive.cli.ci import sarif_result
 from archive.cli.files import Row, files_argument, is_single
-from archive.cli.forms import CSV
+from archive.cli.forms import ROW_FORMS
 from archive.cli.reading import takes_reader
 from archive.cli.reviewing import check_review, review_options
 from archive.cli.status import Cause, ExitStatus, status_of
@@ -20,9 +20,9 @@ from archive.io.urls import name_of
 from archive.privacy.leaks import LeakKind, leaks
 from archive.privacy.leaks.findings import project_patterns, unlisted
 from archive.reader.recognition.kinds import FOLDER_KINDS
-from archive.render.as_csv import LEAKS
 from archive.render.documents import Unread
 from archive.render.leaks import leaks_line, leaks_table, listed_only, remedies
+from archive.render.rows import LEAKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,7 @@ LISTED_KINDS = FOLDER_KINDS["leaks"]
 )
 @click.option("--deep", is_flag=True, help="Read the bytes of tensors, too.")
 @options.top_option("Texts of a kind to show, the others as one; 0 for all.", "examples", default=3)
-@takes_reader(CSV, annotations=True, sarif=True)
+@takes_reader(*ROW_FORMS, annotations=True, sarif=True)
 def command(
     files: tuple[str, ...],
     *,
@@ -110,7 +110,7 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     check_review(review, files, accept_names=accept_names, reviewer=reviewer)
     if review is not None:
-        if kinds or allow or config or deep or reader.as_sarif or reader.form == CSV:
+        if kinds or allow or config or deep or reader.as_sarif or reader.form in ROW_FORMS:
             raise click.UsageError("--review lists all texts of any kind: it goes with --json and -n only")
         return _review(files[0], review, reader, examples, accept_names=accept_names, reviewer=reviewer)
     allowed = [*allow, *project_patterns(config)]

@@ -15,17 +15,24 @@ import click
 
 from archive import __version__
 from archive.base.errors import for_terminal, one_line
-from archive.cli.showing import JSON, has_styles, is_paged, showing
+from archive.cli.showing import CSV, HTML, JSON, has_styles, is_paged, showing
 from archive.io.output import STANDARD_OUTPUT, write_all
+from archive.render.rows import FactsTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import TextIO
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import TextIO, TypeAlias
 
     from rich.console import Console
 
     from archive.describe.totals import Totals
+    from archive.render.as_csv import CsvRows
+    from archive.render.as_html import HtmlRows
+    from archive.render.ci import SarifResult
     from archive.render.fitted_table import Line, Printed
+
+    AnyText: TypeAlias = "FactsTable | FactsText | None"
+    """What a command has besides tables and JSON."""
 
 STANDARD_ERROR = "standard error"
 """Its name in errors."""
@@ -51,14 +58,17 @@ def write_line(text: str) -> None:
     write(f"{one_line(text)}\n".encode())
 
 
-def write_json(facts: object) -> None:
-    """Write JSON of a form that others have laid down to standard output."""
+def write_sarif(rules: Mapping[str, str], results: Sequence[SarifResult]) -> None:
+    """Write findings as SARIF, and a note where they are more than GitHub takes."""
     from archive.render.as_json import as_json  # noqa: PLC0415 (texts do without)
+    from archive.render.ci import MOST_RESULTS, sarif  # noqa: PLC0415 (the same)
 
-    _put_json(as_json(facts) + "\n", aside=False)
+    _put_json(as_json(sarif(__version__, rules, results)) + "\n", aside=False)
+    if len(results) > MOST_RESULTS:
+        note(f"SARIF has the {MOST_RESULTS:,} gravest of {len(results):,} findings, as many as GitHub takes")
 
 
-def write_document(*files: object, text: FactsText | None = None, aside: bool = False) -> None:
+def write_document(*files: object, text: AnyText = None, aside: bool = False) -> None:
     """Write the document of a command whose facts are all there; see :class:`JsonDocument`."""
     document = facts_document(text, aside=aside)
     for facts in files:
@@ -89,11 +99,16 @@ DOCUMENTS = {JSON: JsonDocument}
 """What facts of any command are written to, by the form that is asked for."""
 
 
-def facts_document(text: FactsText | None = None, *, aside: bool = False) -> JsonDocument | TextDocument:
-    """What facts are written to; a form that not every command has is a text of the command."""
+def facts_document(text: AnyText = None, *, aside: bool = False) -> JsonDocument | TextDocument:
+    """What facts are written to: JSON, rows, or a form that only this command has.
+
+    Args:
+        text: the command's rows, or what writes its own form.
+        aside: whether JSON goes to standard error.
+    """
     if text is None or showing.form in DOCUMENTS:
         return DOCUMENTS[showing.form](aside=aside)
-    return TextDocument(text)
+    return ROW_DOCUMENTS[showing.form](text) if isinstance(text, FactsTable) else TextDocument(text)
 
 
 class FactsText(Protocol):
@@ -128,6 +143,38 @@ class TextDocument:
     def end(self, totals: Totals | None = None) -> None:  # noqa: ARG002 (this form has its own)
         """Write what ends it."""
         write(self._form.tail.encode())
+
+
+class RowDocument(TextDocument):
+    """Facts as rows, which also notes what could not be read."""
+
+    def __init__(self, form: CsvRows | HtmlRows) -> None:
+        super().__init__(form)
+        self._rows = form
+
+    def add(self, facts: object) -> None:
+        """Write the rows of a file; of one that could not be read, why."""
+        if isinstance(facts, dict) and "error" in facts:
+            write(self._rows.unread(facts["file"], facts["error"]).encode())
+        else:
+            super().add(facts)
+
+
+def _csv_document(table: FactsTable) -> RowDocument:
+    from archive.render.as_csv import CsvRows  # noqa: PLC0415 (texts do without)
+
+    return RowDocument(CsvRows(table))
+
+
+def _html_document(table: FactsTable) -> RowDocument:
+    from archive.render.as_html import HtmlRows  # noqa: PLC0415 (texts do without)
+
+    title = click.get_current_context().command_path
+    return RowDocument(HtmlRows(table, title, f"debug-archive {__version__}"))
+
+
+ROW_DOCUMENTS = {CSV: _csv_document, HTML: _html_document}
+"""What the rows of any command are written to, by the form that is asked for."""
 
 
 def _put_json(text: str, *, aside: bool) -> None:

@@ -9,8 +9,9 @@ import click
 
 from archive.base.limits import DEFAULT_LIMITS
 from archive.cli import options, printing
-from archive.cli.forms import facts_options
+from archive.cli.forms import ROW_FORMS, facts_options
 from archive.cli.inputs import input_value
+from archive.cli.showing import showing
 from archive.cli.status import Cause, ExitStatus
 from archive.debuginfo.profiles.profile import writer_of
 from archive.debuginfo.profiles.saved import compared, is_saved_profile, read_profile, saved_profile
@@ -18,6 +19,7 @@ from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS
 from archive.io.output import check_target
 from archive.io.urls import name_of
 from archive.render.profile import comparison_text, rows_text, run_text, runtime_notes
+from archive.render.rows import PROFILE_KEYS, SAVED_KEYS, by_view, profile_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -100,7 +102,7 @@ ALL_ROWS = sys.maxsize
 )
 @options.force_option()
 @options.limit_option
-@facts_options(words="Print the profile as JSON: the format of saved profiles.")
+@facts_options(*ROW_FORMS, words="Print the profile as JSON: the format of saved profiles.")
 def command(
     file: str,
     base: str | None,
@@ -141,8 +143,8 @@ def command(
         profile = read_profile(file, file)
         _show_saved(file, profile, before, view or profile.first_view, rows, as_json=as_json)
         return ExitStatus.WELL
-    if before is not None and view == SOURCE:
-        raise click.UsageError("--base compares rows, not source")
+    if view == SOURCE and (before is not None or showing.form in ROW_FORMS):
+        raise click.UsageError("--by source is a listing, not rows, which --base compares and tables have")
     for output in given["outputs"]:  # refused before anything runs
         writer_of(output)
         check_target(output, force=given["force"])
@@ -158,7 +160,8 @@ def command(
         shown = view or made.views[0]
         _show_saved(file, saved_profile(facts), before, shown, rows, as_json=as_json)
     elif as_json:
-        printing.write_document({"file": name_of(file), **facts})
+        shown = view or made.views[0]
+        printing.write_document({"file": name_of(file), **facts}, text=by_view(shown, PROFILE_KEYS))
     elif view == SOURCE:
         printing.show_lines((line, "") for line in (made.listing() or NO_TEXT).split("\n"))
     else:
@@ -252,12 +255,14 @@ def _show_saved(
             rows_text(profile, view, rows),
             {"total_ns": profile.total_ns, view: profile.rows_by(view)},
         )
+        table = by_view(view, SAVED_KEYS)
     else:
         changes = compared(before, profile, view)
         shown = comparison_text(before, profile, changes, view, rows)
         facts = {"before_ns": before.total_ns, "after_ns": profile.total_ns, "changes": changes}
+        table = profile_changes(view)
     if as_json:
-        printing.write_document({"file": name_of(file), **facts})
+        printing.write_document({"file": name_of(file), **facts}, text=table)
     else:
         printing.show(shown)
 

@@ -9,18 +9,22 @@ import click
 
 from archive.base.errors import one_line
 from archive.cli import options, printing
-from archive.cli.forms import facts_options
+from archive.cli.forms import ROW_FORMS, facts_options
 from archive.cli.inputs import input_value
+from archive.cli.showing import showing
 from archive.cli.status import Cause, ExitStatus
 from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE
 from archive.debuginfo.values.observed import VALUE_VIEWS
 from archive.io.output import check_target
 from archive.io.urls import name_of
 from archive.reader.recognition import FileKind, recognise
+from archive.render.rows import GAPS, RUN, RUN_KEYS, by_view
 from archive.render.values import (
     comparison_facts,
     comparison_text,
     first_text,
+    gap_facts,
+    gaps_by,
     observed_text,
     run_facts,
     watched_text,
@@ -95,7 +99,7 @@ RANDOM = "random:"
 @options.top_option("Rows to show; 0 for all.", default=0)
 @options.force_option()
 @options.limit_option
-@facts_options()
+@facts_options(*ROW_FORMS)
 def command(
     file: str,
     inputs: tuple[str, ...],
@@ -144,7 +148,10 @@ def command(
         diff = _diff(asked, model, _Model(base, given["base_companion"]), given["tolerance"])
         names = name_of(file), name_of(base)
         if as_json:
-            printing.write_document(comparison_facts(*names, diff))
+            facts = comparison_facts(*names, diff)
+            if showing.form in ROW_FORMS:
+                facts["pairs"] = [*map(gap_facts, gaps_by(diff, view))]
+            printing.write_document(facts, text=GAPS)
         else:
             printing.show(comparison_text(diff, *names, view, rows))
         return Cause.PARTS.when(diff.is_beyond)
@@ -152,8 +159,11 @@ def command(
         _note_lacking(run, model)
         if save is not None:
             run.save(save, force=given["force"])
-        if as_json:
-            printing.write_document(run_facts(name_of(file), run.observed))
+        if as_json and showing.form in ROW_FORMS and view != "operation":
+            rows_by_view = {"file": name_of(file), view: run.observed.rows_by(view)}
+            printing.write_document(rows_by_view, text=by_view(view, RUN_KEYS))
+        elif as_json:
+            printing.write_document(run_facts(name_of(file), run.observed), text=RUN)
         elif watch is not None:
             printing.show(watched_text(*_watched(run, watch)))
         elif first_nan:

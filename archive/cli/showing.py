@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 Color = Literal["auto", "always", "never"]
-TEXT, JSON = "table", "json"
+TEXT, JSON, CSV, HTML = "table", "json", "csv", "html"
 
 
 class Showing:

@@ -12,7 +12,7 @@ from archive.base.quick_dataclass import dataclass
 from archive.batches.inputs import InputFile
 from archive.cli import options, printing
 from archive.cli.files import Row, files_argument, is_single, unread_row
-from archive.cli.forms import CSV, FOLDED, SPEEDSCOPE
+from archive.cli.forms import FOLDED, ROW_FORMS, SPEEDSCOPE
 from archive.cli.reading import takes_reader
 from archive.cli.status import Cause
 from archive.describe.sizes import View
@@ -22,7 +22,7 @@ from archive.io.mapped import source_of
 from archive.io.places import exists, is_folder, joined, last_part
 from archive.io.urls import name_of
 from archive.reader.recognition.kinds import FOLDER_KINDS
-from archive.render.as_csv import CHANGES, SIZES, WEIGHTS
+from archive.render.rows import CHANGES, SIZES, WEIGHTS
 from archive.render.sizes import (
     changed_files_text,
     difference_text,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from archive.batches.outcome import Reading
     from archive.batches.reading import FoundFiles
     from archive.cli.ci import Annotations
-    from archive.cli.printing import FactsText
+    from archive.cli.printing import AnyText
     from archive.cli.reading import FileReader
     from archive.cli.status import ExitStatus
     from archive.describe.sizes.budgets import BudgetRule
@@ -94,7 +94,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
 @options.config_option(
     "Take budgets by glob from the table [tool.debug-archive.budgets] of this file.", "some"
 )
-@takes_reader(CSV, FOLDED, SPEEDSCOPE, annotations=True)
+@takes_reader(*ROW_FORMS, FOLDED, SPEEDSCOPE, annotations=True)
 def command(
     files: tuple[str, ...],
     base: str | None,
@@ -272,7 +272,7 @@ class _Measuring:
             return sizes_text(new, measures.labels, view, self._rows, amount=self._amount)
         return difference_text(old, new, measures.changes, view, self._rows, amount=self._amount)
 
-    def _text(self, *, many: bool) -> FactsText:
+    def _text(self, *, many: bool) -> AnyText:
         """The form that ``--format`` asks for, if it is neither text nor JSON."""
         since_base = self._asked.base is not None
         if self._asked.question.stacked:
@@ -286,7 +286,7 @@ class _Measuring:
         return WEIGHTS if self._asked.question.view is View.WEIGHTS else SIZES
 
     def _facts(self, measures: Measures) -> SizesFacts | ChangesFacts | Measures:
-        """What JSON and CSV have of a file; stacks are of the measures themselves."""
+        """What JSON and rows have of a file; stacks are of the measures themselves."""
         question = self._asked.question
         if question.stacked:
             return measures

@@ -15,12 +15,13 @@ from archive.base.errors import ArchiveError, counted, one_line
 from archive.batches.outcome import Outcome, OutcomeKind, attempt
 from archive.cli import options, printing
 from archive.cli.files import Row, files_argument
-from archive.cli.forms import CSV, facts_options
+from archive.cli.forms import ROW_FORMS, facts_options
 from archive.cli.reading import takes_reader
 from archive.cli.status import Cause, ExitStatus, status_of
 from archive.io.output import STANDARD_OUTPUT, replacing
 from archive.io.urls import is_server
 from archive.reader.recognition.kinds import FOLDER_KINDS
+from archive.render.rows import VERIFY
 from archive.render.store import (
     LISTED,
     added_line,
@@ -224,7 +225,7 @@ def _opened(path: str, limits: Limits, wait: float) -> AnyStore[Any]:
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @store_option
 @options.limit_option
-@facts_options(CSV)
+@facts_options(*ROW_FORMS)
 def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -> ExitStatus:
     """List the companions of a store: all, or those that a PATTERN fits.
 
@@ -314,7 +315,7 @@ def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json:
 @command.command("check")
 @store_option
 @options.limit_option
-@facts_options()
+@facts_options(*ROW_FORMS)
 def check(*, path: str, limits: Limits, as_json: bool) -> ExitStatus:
     """Read all of a store: each companion is whole and comes back to the byte, and the index agrees.
 
@@ -329,7 +330,7 @@ def check(*, path: str, limits: Limits, as_json: bool) -> ExitStatus:
         if not as_json:
             printing.write_line(f"{path}: {diagnostic.severity}: {diagnostic}")
     if as_json:
-        printing.write_document({"file": path, "diagnostics": diagnostics})
+        printing.write_document({"file": path, "diagnostics": diagnostics}, text=VERIFY)
     elif not diagnostics:
         printing.write_line(f"{path}: {counted(len(store.entries()), 'companion')}, well")
     wrong = any(diagnostic.severity in {"error", "warning"} for diagnostic in diagnostics)

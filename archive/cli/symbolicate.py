@@ -15,7 +15,7 @@ import archive
 from archive.base.errors import counted, shown
 from archive.cli import options, printing
 from archive.cli.asked import Asked
-from archive.cli.forms import CSV, SARIF, facts_options
+from archive.cli.forms import ROW_FORMS, SARIF, facts_options
 from archive.cli.handles import Lookups
 from archive.cli.showing import showing
 from archive.cli.status import Cause
@@ -153,7 +153,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 @options.force_option()
 @options.no_map_option
 @options.limit_option
-@facts_options(CSV, sarif=True)
+@facts_options(*ROW_FORMS, sarif=True)
 def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStatus:  # noqa: ANN401 (as click gives them)
     """Print the model source of debug handles of FILE, an archive or a companion, as PyTorch would.
 
@@ -207,11 +207,11 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
     if asked.page is None and (asked.force or Shown(asked.show) is not Shown.FULL):
         raise click.UsageError("--source and --force are for --html: all else shows the source")
     if asked.companion is not None and not asked.is_one:
-        raise click.UsageError("-c is for one FILE; of several, companions are FILEs, too")
+        raise click.UsageError("-c is for one FILE; of several, companions are FILEs, too. A log is --log")
     task = _task(asked)
     if any(asked.has(name) for name in task.refused):
         raise click.UsageError(task.why)
-    if showing.form in {SARIF, CSV} and task is not LOG:
+    if showing.form in {SARIF, *ROW_FORMS} and task is not LOG:
         raise click.UsageError(f"--format {showing.form} is for logs: it has the causes of failures")
     return task.run(asked)
 

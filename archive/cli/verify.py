@@ -15,13 +15,13 @@ from archive.check.verify import Diagnostic, verification
 from archive.cli import printing
 from archive.cli.ci import sarif_result
 from archive.cli.files import Row, files_argument, is_single
-from archive.cli.forms import CSV
+from archive.cli.forms import ROW_FORMS
 from archive.cli.reading import takes_reader
 from archive.cli.status import Cause, ExitStatus
 from archive.io.mapped import source_of
 from archive.io.urls import name_of
 from archive.reader.recognition.kinds import FOLDER_KINDS
-from archive.render.as_csv import VERIFY
+from archive.render.rows import VERIFY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,7 @@ LEVELS: Mapping[Severity, SarifLevel] = {"warning": "warning", "note": "note"}
 @click.command("verify")
 @files_argument
 @click.option("-q", "--quiet", is_flag=True, help="No warnings and notes.")
-@takes_reader(CSV, annotations=True, sarif=True)
+@takes_reader(*ROW_FORMS, annotations=True, sarif=True)
 def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitStatus:
     """Check files: structure, checksums, and that all debug records agree with each other.
 
@@ -77,6 +77,7 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
       debug-archive verify models/ --json > problems.json
       debug-archive verify models/ --sarif > problems.sarif
       debug-archive verify models/ --format csv > problems.csv
+      debug-archive verify models/ --format html > problems.html
     """  # noqa: D301 (click reads the backspace)
     check = partial(_check, limits=reader.limits, mapped=reader.mapped)
     run = _Verification(reader, quiet=quiet)

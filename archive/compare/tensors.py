@@ -5,7 +5,19 @@ Tensors that PyTorch numbers have no names of their own; ``diff`` pairs them.
 C++ code has the names of a compiled model's tensors, and may be taken out. Tensors that only one archive
 names are compared as a whole, where ``records`` compares their file.
 
-Storages are compared pair by pair: equal or not, whatever the crcs say. Other threads read the next pairs
+Two tensors are *equal* if these are the same:
+
+- dtype, shape, strides, ``requires_grad``, quantiser and math bits: ``sameness.properties_of``. Of a file
+  that keeps no strides and gradients, such as safetensors, only those that it keeps are compared;
+- which tensors they overlap, and where: ``sameness.aliases``. Sharing a storage without a common element is a
+  difference of layout;
+- their elements, by bits, so a NaN is equal to itself and 0.0 not to -0.0. Where both lie alike in their
+  storages (strides, offset, byte order), the storages' bytes are compared, whatever the crcs say
+  (:func:`~archive.compare.equality.equal`). If these differ, or the tensors lie otherwise, each element is
+  compared, in logical order (:func:`~archive.compare.numbers.difference`).
+
+What isn't read is *unchecked*, and never called equal: elements of unknown width, and those beyond
+``READ_TIMES`` the files' sizes, as of a thousand views of one storage. Other threads read the next storages
 while one is in use.
 """
 

@@ -7,6 +7,12 @@ An annotation is a line by which a CI shows a finding beside its file. GitHub's 
 SARIF 2.1.0, which GitHub's code scanning reads, has a rule a kind and a result a finding. The specification
 is OASIS's "Static Analysis Results Interchange Format (SARIF) Version 2.1.0". The cause of a log's failures
 is a result at the model's line; GitHub knows it again by a digest of what failed, wherever its line moves.
+
+Beyond the schema, GitHub asks of each rule ``shortDescription``, ``fullDescription`` and ``help``, of each
+result a location with a line and a fingerprint, and for no more than ``MOST_RESULTS`` in a run (its page
+"SARIF support for code scanning"). Without a fingerprint of ours it takes one of the line's text; findings of
+models have no line, and would all be one. Editors resolve relative addresses by ``uriBaseId``: below the
+folder that is open.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from archive.base.digests import digest_of
 from archive.base.errors import escaped
 from archive.base.quick_dataclass import dataclass
 from archive.io.urls import is_url
@@ -30,6 +37,15 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION = "2.1.0"
 WINDOWS_DRIVE = re.compile(r"[A-Za-z]:(?=[\\/])")
 BACKSLASH = b"\\"
+MOST_RESULTS = 25_000
+"""Results of a run that GitHub takes; it refuses a file with more."""
+MOST_DESCRIBED = 1000
+"""Characters of a rule's description."""
+ROOT = "%SRCROOT%"
+"""The name of the folder that relative addresses are in."""
+BASES = {ROOT: {"description": {"text": "the root of the repository"}}}
+LEVELS = ("error", "warning", "note")
+"""From the gravest."""
 FIRST_LINE = 1
 """The line of a result about a model, which has none: GitHub shows no result without one."""
 
@@ -71,7 +87,8 @@ class SarifResult:
         where: the record, and where in there; "" for the whole file.
         line: from 1.
         count: how often it was found.
-        identity: what makes it the same in another log, wherever its line moves; "" where the line decides.
+        identity: what makes it the same in another run, wherever its line moves; by default its rule, file,
+            place and message.
         logged: the log in which it was found, and the line of it; None for none.
     """
 
@@ -92,14 +109,21 @@ def sarif(version: str, rules: Mapping[str, str], results: Sequence[SarifResult]
     Args:
         version: of this program.
         rules: kinds of findings, and a sentence about each.
-        results: the findings.
+        results: the findings; of more than ``MOST_RESULTS`` the gravest.
     """
+    if len(results) > MOST_RESULTS:
+        results = sorted(results, key=lambda one: LEVELS.index(one.level))[:MOST_RESULTS]
     numbers = {rule: number for number, rule in enumerate(rules)}
     driver = {
         "name": "debug-archive",
         "semanticVersion": version,
         "rules": [
-            {"id": rule, "shortDescription": {"text": rule}, "help": {"text": text}}
+            {
+                "id": rule,
+                "shortDescription": {"text": rule},
+                "fullDescription": {"text": text[:MOST_DESCRIBED]},
+                "help": {"text": text},
+            }
             for rule, text in rules.items()
         ],
     }
@@ -107,7 +131,14 @@ def sarif(version: str, rules: Mapping[str, str], results: Sequence[SarifResult]
     return {
         "$schema": SCHEMA,
         "version": VERSION,
-        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": log}],
+        "runs": [
+            {
+                "tool": {"driver": driver},
+                "columnKind": "unicodeCodePoints",
+                "originalUriBaseIds": BASES,
+                "results": log,
+            }
+        ],
     }
 
 
@@ -124,15 +155,19 @@ def _result(result: SarifResult, number: int) -> dict[str, Any]:
     }
     if result.count > 1:
         made["occurrenceCount"] = result.count
-    if result.identity:
-        made["partialFingerprints"] = {"primaryLocationLineHash": result.identity}
+    words = (result.rule, result.file, result.where, result.message)
+    identity = result.identity or digest_of(*(escaped(word).encode() + b"\0" for word in words)).hex()
+    made["partialFingerprints"] = {"primaryLocationLineHash": identity}
     if result.logged is not None:
         made["relatedLocations"] = [{**_location(*result.logged), "message": {"text": "in the log"}}]
     return made
 
 
 def _location(file: str, line: int) -> dict[str, Any]:
-    return {"physicalLocation": {"artifactLocation": {"uri": _uri(file)}, "region": {"startLine": line}}}
+    artifact = {"uri": _uri(file)}
+    if not (is_url(file) or artifact["uri"].startswith("file:")):
+        artifact["uriBaseId"] = ROOT
+    return {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line}}}
 
 
 def _uri(file: str) -> str:

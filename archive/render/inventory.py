@@ -1,4 +1,4 @@
-"""An inventory as text: a line for each file, and tables of sums; as rows of CSV; as JSON in a manifest."""
+"""An inventory as text: a line for each file, and tables of sums; as rows; as JSON in a manifest."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from archive.base.errors import counted
 from archive.describe.inventory import InventoryRow
 from archive.describe.totals import MOST_GROUPS, SAME, SUMS, largest, numbers, remarks
 from archive.reader.recognition import FileKind
-from archive.render.as_csv import CsvTable
 from archive.render.as_json import as_json
 from archive.render.fitted_table import TOTAL, FittedTable
+from archive.render.rows import FactsTable
 from archive.render.texts import share
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _table(of: str, sums: Mapping[str, Sums], total: Sums) -> FittedTable:
     return table
 
 
-# --- CSV
+# --- rows
 
 
 def _rows(row: InventoryRow) -> Iterator[Sequence[object]]:
@@ -84,7 +84,7 @@ def _cell(value: object) -> object:
     return "; ".join(value) if isinstance(value, list | tuple) else value
 
 
-INVENTORY = CsvTable(COLUMNS, _rows)
+INVENTORY = FactsTable(COLUMNS, _rows)
 
 
 # --- a manifest

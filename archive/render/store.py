@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import counted
 from archive.base.tables import Column
 from archive.formats.release_label import labels_in_words
-from archive.render.as_csv import with_keys
 from archive.render.fitted_table import FittedTable
+from archive.render.rows import with_keys
 from archive.store.entries import ID_SHOWN, entry_json
 
 if TYPE_CHECKING:

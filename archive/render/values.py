@@ -145,7 +145,7 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
     yield f"{mine} ({diff.mine.form}) beside {base} ({diff.base.form}), tolerance {diff.tolerance:g}"
     yield _counts(diff)
     yield ""
-    gaps = diff.gaps if view == "operation" else worst_by(diff, view)
+    gaps = gaps_by(diff, view)
     names: list[tuple[str, Holds]] = [("line", "place"), ("operator", "name"), ("base", "name")]
     numbers = "max abs", "max rel", "SNR dB", "cosine", "odd"
     table = FittedTable([*names, *((name, "number") for name in numbers)], gap=GAP)
@@ -176,8 +176,10 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
         yield f"only in {mine}: {shown}{', …' if len(left) > 3 else ''}"  # noqa: PLR2004 (those before)
 
 
-def worst_by(diff: ValueDiff, view: ValueView) -> list[ValueGap]:
-    """The pair with the largest difference of each line, module or operator, in the order of the run."""
+def gaps_by(diff: ValueDiff, view: ValueView) -> Sequence[ValueGap]:
+    """All pairs, or that with the largest difference of each line, module or operator, as they ran."""
+    if view == "operation":
+        return diff.gaps
     names = {
         "line": lambda one: one.line,
         "module": lambda one: one.place.module,
@@ -481,9 +483,9 @@ def comparison_facts(file: str, base: str, diff: ValueDiff) -> RunComparison:
         "form": diff.mine.form,
         "base_form": diff.base.form,
         "tolerance": diff.tolerance,
-        "first": None if first is None else _gap_facts(first),
-        "largest_drop": None if drop is None else _gap_facts(drop),
-        "pairs": [*map(_gap_facts, diff.gaps)],
+        "first": None if first is None else gap_facts(first),
+        "largest_drop": None if drop is None else gap_facts(drop),
+        "pairs": [*map(gap_facts, diff.gaps)],
         "inside": diff.pairs.inside,
         "left": [len(left) for left in diff.pairs.left],
         "uncompared": diff.uncompared,
@@ -491,7 +493,8 @@ def comparison_facts(file: str, base: str, diff: ValueDiff) -> RunComparison:
     }
 
 
-def _gap_facts(each: ValueGap) -> GapFacts:
+def gap_facts(each: ValueGap) -> GapFacts:
+    """An operation beside that of the base as it is in documents."""
     source = each.known.place.source
     return {
         "file": source.file if source else None,

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from archive.cli import printing
 from archive.cli.ci import CAUSE_RULES, cause_result, source_in_repository
 from archive.container.serialization_id import RECORD_NAME
 from archive.failures.explainer import CauseGroup
 from archive.failures.failure import FailureCause
 from archive.privacy.leaks import LeakKind
-from archive.render.ci import Annotation, SarifResult, sarif
+from archive.render.ci import MOST_RESULTS, ROOT, Annotation, SarifResult, sarif
 from tests.support.commands import called, run
 from tests.support.corpus import FIXTURES, KINDS, RELEASES
 from tests.support.documents import file_of
@@ -25,6 +26,8 @@ from tests.support.zips import zipped
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from archive.render.ci import SarifLevel
 
 # --- GitHub's runner
 
@@ -106,10 +109,17 @@ REQUIRED = {
 }
 PROPERTIES: dict[str, dict[str, object]] = {
     "log": {"$schema": str, "version": "2.1.0", "runs": ["run"]},
-    "run": {"tool": {"tool"}, "columnKind": "unicodeCodePoints", "results": ["result"]},
+    "run": {
+        "tool": {"tool"},
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {"bases"},
+        "results": ["result"],
+    },
+    "bases": {ROOT: {"base"}},
+    "base": {"description": {"text"}},
     "tool": {"driver": {"driver"}},
     "driver": {"name": str, "semanticVersion": str, "rules": ["rule"]},
-    "rule": {"id": str, "shortDescription": {"text"}, "help": {"text"}},
+    "rule": {"id": str, "shortDescription": {"text"}, "fullDescription": {"text"}, "help": {"text"}},
     "text": {"text": str},
     "result": {
         "ruleId": str,
@@ -124,7 +134,7 @@ PROPERTIES: dict[str, dict[str, object]] = {
     "fingerprints": {"primaryLocationLineHash": str},
     "location": {"physicalLocation": {"physical"}, "logicalLocations": ["logical"], "message": {"text"}},
     "physical": {"artifactLocation": {"artifact"}, "region": {"region"}},
-    "artifact": {"uri": URI_REFERENCE},
+    "artifact": {"uri": URI_REFERENCE, "uriBaseId": ROOT},
     "region": {"startLine": int},
     "logical": {"fullyQualifiedName": str},
 }
@@ -132,9 +142,25 @@ PROPERTIES: dict[str, dict[str, object]] = {
 is an object x, ``[x]`` a list of such."""
 
 
+ASKED_BY_GITHUB = {
+    "driver": {"rules"},
+    "rule": {"shortDescription", "fullDescription", "help"},
+    "result": {"ruleId", "locations", "partialFingerprints"},
+    "location": {"physicalLocation"},
+    "physical": {"artifactLocation", "region"},
+    "artifact": {"uri"},
+    "region": {"startLine"},
+    "fingerprints": {"primaryLocationLineHash"},
+}
+"""What code scanning asks for beyond the schema: "SARIF support for code scanning" at docs.github.com."""
+
+
 def check_log(log: dict[str, Any]) -> None:
-    """Assert that a log is as the schema says, and that each result is of its rule."""
+    """Assert that a log is as the schema and GitHub say, and that each result is of its rule."""
     _check_object(log, "log")
+    (only,) = log["runs"]  # GitHub takes no more of one category
+    assert len(only["results"]) <= MOST_RESULTS
+    assert all(1 <= len(rule["fullDescription"]["text"]) <= 1000 for rule in only["tool"]["driver"]["rules"])
     for one_run in log["runs"]:
         rules = [rule["id"] for rule in one_run["tool"]["driver"]["rules"]]
         assert len(rules) == len(set(rules))
@@ -145,7 +171,10 @@ def _check_object(value: object, name: str) -> None:
     assert isinstance(value, dict), name
     properties = PROPERTIES[name]
     assert set(value) <= set(properties), name
-    assert set(value) >= REQUIRED.get(name, set()), name
+    assert set(value) >= REQUIRED.get(name, set()) | ASKED_BY_GITHUB.get(name, set()), name
+    if name == "artifact":
+        is_relative = ":" not in str(value["uri"]).partition("/")[0]
+        assert is_relative == ("uriBaseId" in value), "editors look for relative ones below a folder"
     for key, one in value.items():
         _check(one, properties[key])
 
@@ -381,6 +410,29 @@ def test_a_result_of_a_whole_file_has_no_place_in_there() -> None:
     log = sarif("1.0.0", {"a": "b"}, [SarifResult("a", "note", "text", "x/y", "")])
     check_log(log)
     assert "logicalLocations" not in log["runs"][0]["results"][0]["locations"][0]
+
+
+def test_findings_of_one_file_have_fingerprints_of_their_own_and_keep_them(scanned: Path) -> None:
+    run, _ = log_of("leaks", "old.ptl")
+    keys = [one["partialFingerprints"]["primaryLocationLineHash"] for one in run["results"]]
+    assert len(set(keys)) == len(keys) > 3
+    shutil.copy(NESTED, scanned / "0.ptl")  # another result before them
+    more, _ = log_of("leaks", "0.ptl", "old.ptl")
+    assert [one["partialFingerprints"]["primaryLocationLineHash"] for one in more["results"]][
+        -len(keys) :
+    ] == keys
+
+
+def test_no_more_results_than_github_takes_the_gravest(capfd: pytest.CaptureFixture[str]) -> None:
+    levels: list[SarifLevel] = ["note", "warning", "error"]
+    results = [SarifResult("a", levels[at % 3], f"{at}", "x/y", "") for at in range(MOST_RESULTS + 2)]
+    log = sarif("1.0.0", {"a": "b"}, results)
+    check_log(log)
+    kept = [one["level"] for one in log["runs"][0]["results"]]
+    assert len(kept) == MOST_RESULTS
+    assert [kept.count(level) for level in levels] == [MOST_RESULTS // 3 - 1, MOST_RESULTS // 3 + 1, 8_334]
+    printing.write_sarif({"a": "b"}, results)
+    assert f"the 25,000 gravest of {len(results):,} findings" in capfd.readouterr().err
 
 
 # --- the causes of a log's failures

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +13,8 @@ import pytest
 
 from archive.cli import printing
 from archive.cli.commands import COMMANDS, group
-from archive.cli.forms import COMMON_FORMS, CSV
-from archive.cli.showing import JSON, TEXT
+from archive.cli.forms import COMMON_FORMS, ROW_FORMS
+from archive.cli.showing import CSV, HTML, JSON, TEXT
 from tests.support.commands import called, well
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+ROOT = FIXTURES.parent
 MODEL = ORACLES / "plain_stack.ptl"
 OTHER = RELEASES / "torch-2.13.0" / "nested.ptl"
 ASKED = [
@@ -109,13 +111,16 @@ FACTS = {
     "diff": "level",
     "symbolicate": "count",
     "store ls": "archive_id",
+    "store check": "severity",
+    "run": "number",
+    "profile": "module",
 }
-"""Commands that print facts of files, and the second column of their rows."""
-OTHER_FACTS = {"demo", "run", "store check", "store rm", "store gc", "store add"}
-"""Commands that print facts of something else: of a run, of what became of a store."""
+"""Commands whose facts are rows, and the second column of these."""
+OTHER_FACTS = {"demo", "store rm", "store gc", "store add"}
+"""Commands that print what they did."""
 
 
-def test_every_command_that_prints_facts_of_files_has_rows_of_csv() -> None:
+def test_every_command_whose_facts_are_rows_has_all_forms_of_rows() -> None:
     context = click.Context(group)
     have, others = set[str](), set[str]()
     for name in COMMANDS:
@@ -123,10 +128,13 @@ def test_every_command_that_prints_facts_of_files_has_rows_of_csv() -> None:
         assert command is not None
         for path, leaf in leaves(command, name):
             options = {word: one for one in leaf.params for word in one.opts}
-            if "--format" in options and "--output" not in options:
+            if "--format" in options:
                 choice = options["--format"].type
                 assert isinstance(choice, click.Choice)
-                (have if CSV in choice.choices else others).add(path)
+                forms = {*ROW_FORMS} & {*choice.choices}
+                assert len(forms) in {0, len(ROW_FORMS)}
+                if forms or "--output" not in options:
+                    (have if forms else others).add(path)
     assert have == FACTS.keys()
     assert others <= OTHER_FACTS
 
@@ -142,7 +150,7 @@ COUNTS: dict[str, Callable[[dict[str, Any]], int]] = {
 """How many rows a file has; of other commands, one."""
 
 
-@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("name", sorted(FACTS.keys() - {"run", "profile", "store check"}))
 def test_rows_of_csv_are_those_of_json(name: str, tmp_path: Path) -> None:
     fleet, store = FIXTURES / "fleet", tmp_path / "store"
     called("store", "add", fleet, "--store", store, "--label", "1.4.2 beta")
@@ -166,3 +174,28 @@ def test_handles_have_no_rows() -> None:
     done = called("symbolicate", MODEL, 1445, "--format", "csv")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "--format csv is for logs" in done.stderr
+
+
+def test_the_page_says_which_command_has_which_form() -> None:
+    page = (ROOT / "docs/reference/forms.md").read_text("utf-8")
+    context = click.Context(group)
+    having: dict[str, set[str]] = {}
+    for name in COMMANDS:
+        command = group.get_command(context, name)
+        assert command is not None
+        for path, leaf in leaves(command, name):
+            for option in leaf.params:
+                if "--format" in option.opts:
+                    assert isinstance(option.type, click.Choice)
+                    for form in option.type.choices:
+                        having.setdefault(form, set()).add(path)
+    listed: dict[str, set[str]] = {}
+    for forms, commands in re.findall(r"^\| (`[\w`, ]+) \| .* \| ([^|]*) \|$", page, re.MULTILINE):
+        for form in re.findall(r"`(\w+)`", forms):
+            listed[form] = {*re.findall(r"`([\w ]+)`", commands)}
+    assert listed.pop(TEXT) == listed.pop(JSON) == set()
+    listed[HTML] = listed[CSV]
+    assert listed == {form: having[form] for form in listed}
+    assert listed.keys() == having.keys() - {TEXT, JSON}
+    rows = page.partition("## Rows")[2]
+    assert listed[CSV] <= {*re.findall(r"`([\w ]+)`", rows)}

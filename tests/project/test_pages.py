@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import doctest
 import re
+import symtable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -79,6 +81,36 @@ def test_the_python_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest
     failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert failed == 0
     assert (tried > 0) == (page.name in WITH_PYTHON)
+
+
+@each_page
+def test_programs_of_a_page_use_only_names_that_it_defines(page: Path) -> None:
+    blocks_of_python = re.findall(r"^```python\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL)
+    programs = [block for block in blocks_of_python if not block.lstrip().startswith(">>>")]
+    assert undefined("\n".join(programs)) == set()
+
+
+def undefined(program: str) -> set[str]:
+    """The names of a program that are neither its own nor Python's."""
+    scopes, used = [symtable.symtable(program, "a page", "exec")], set[str]()
+    own = {
+        symbol.get_name()
+        for symbol in scopes[0].get_symbols()
+        if symbol.is_assigned() or symbol.is_imported()
+    }
+    own |= {scope.get_name() for scope in scopes[0].get_children()}
+    while scopes:
+        scope = scopes.pop()
+        scopes += scope.get_children()
+        is_module = scope.get_type() == "module"
+        for symbol in scope.get_symbols():
+            if symbol.is_referenced() and (is_module or symbol.is_global()):
+                used.add(symbol.get_name())
+    return used - own - set(dir(builtins))
+
+
+def test_undefined_names_are_found() -> None:
+    assert undefined("import a\ndef f(x):\n    return g(x, a.b, len(y for y in z))\nf(h)") == {"g", "z", "h"}
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: f"{page.parent.name}/{page.name}")

@@ -5,4 +5,7 @@
 container runtime cut. Where a failure begins, `beginnings` finds its *stream* (`streams`): the lines with the
 same form around the text (`forms`); what holds several of them as one text (`documents`) opens above. A
 string in a line may hold a whole failure (`strings`, `encodings`, `dialects`).
+
+Where a failure ends isn't decided here: :class:`~archive.failures.failure.Failure` says it, and `streams`
+only where it must end before that.
 """

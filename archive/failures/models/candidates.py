@@ -6,11 +6,18 @@ A failure is explained by
 2. the models that the log names: see :mod:`~archive.failures.models.naming`;
 3. among those left, the only one that nothing contradicts.
 
-Companions that say the same about all handles, with other ids, are *twins*: one of them answers for all.
+Companions that say the same about all handles, with other ids, are *twins*: one of them answers for all. A
+split archive and a companion of one archive id are one model, whose code proves what the companion says.
 
 A model is *contradicted* if it lacks the handle or the code, or the handle's operator does not print the
-message. If several are left whose explanations are the same to the byte, that explanation holds. If they
-differ, the failure is ambiguous, and stays as it is; so it does if it may be of a model that can't be read.
+message. It is *unproven* if it says a source, but has no code that could be compared with the log's.
+
+- If there is a single model, or 1 or 2 leave a single one, its answer holds as it is, proven or not.
+- Otherwise unproven models yield to proven ones. If only unproven ones are left, they explain the failure if
+  the log names them (2); else it stays, and a note says what would prove one.
+- If several are left whose explanations are the same to the byte, that explanation holds. If they differ, the
+  failure is ambiguous, and stays as it is.
+- It also stays if it may be of a model that can't be read.
 
 The outcome does not depend on how many models there are: each is asked, unless two have already differed.
 Then only whether the others may have failed so counts, and one version of a model says that for all whose
