@@ -41,7 +41,7 @@ def _lowered(job: Callable[[], Any]) -> bytes:
 def _mutated(records: ETRecords) -> bytes:
     torch = records.exported.torch
 
-    class Counter(torch.nn.Module):  # type: ignore[misc, name-defined]  # PyTorch is imported by name
+    class Counter(torch.nn.Module):  # type: ignore[name-defined]  # PyTorch is imported by name
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("total", torch.arange(3.0))

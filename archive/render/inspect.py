@@ -201,7 +201,7 @@ def _executorch_tables(methods: Mapping[str, ExecutorchMethod]) -> Iterator[str 
     for name, one in methods.items():
         inputs, outputs = ", ".join(one.inputs), ", ".join(one.outputs)
         table.add(name, inputs, outputs, one.instructions, sum(one.planned_bytes))
-        for callee, count in (one.backends | one.operators).items():
+        for callee, count in (*one.backends.items(), *one.operators.items()):
             called.add(callee, name, count)
     yield from (table, "", called, "")
 

@@ -198,7 +198,7 @@ def test_segments_lie_in_the_file_one_after_the_other() -> None:
         ("segments 1 offset", 1 << 40),
         ("segments 1 size", 1 << 63),
     ):
-        with pytest.raises(ArchiveError, match="segment [12]: expected bytes from"):
+        with pytest.raises(ArchiveError, match=r"segment [12]: expected bytes from"):
             parsed(with_number(XNNPACK, path, number))
 
 

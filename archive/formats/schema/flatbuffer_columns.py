@@ -110,7 +110,8 @@ def _elements(starts: np.ndarray, counts: np.ndarray, size: int) -> np.ndarray:
     total = int(counts.sum())
     memory.take(2 * memory.NUMBER * total, "tables of a FlatBuffer")
     before = np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(starts, counts) + size * (np.arange(total) - before)
+    places: np.ndarray = np.repeat(starts, counts) + size * (np.arange(total) - before)
+    return places
 
 
 class NumberVectors(NamedTuple):
