@@ -57,6 +57,7 @@ DESCRIBED = {
     "compiled/*": (ORACLE_RELEASE, "tools/make_compiled.py"),
     "compiled/models/*": ("", "the models of compiled packages"),
     "executorch/*.etdp*": (ORACLE_RELEASE, "tools/make_etdumps.py: by ExecuTorch 1.5.1"),
+    "executorch/*.pte*": (ORACLE_RELEASE, "tools/make_executorch_programs.py: by ExecuTorch 1.5.1"),
     "executorch/*": (ORACLE_RELEASE, "tools/make_etrecords.py: by ExecuTorch 1.5.1"),
     "fleet/*": (ORACLE_RELEASE, "tools/make_fleet.py"),
     "oracles/*.unique.txt": (

@@ -101,6 +101,12 @@ def _diagnostics(archive: Archive) -> Verification:
     """The diagnostics of an archive, of the archive that a split one is restored to, or of a companion."""
     if archive.recognised.kind in PROGRAM_KINDS:
         return _of_programs(archive)
+    if archive.tensor_file is not None and archive.recognised.kind is FileKind.EXECUTORCH:
+        from archive.check.executorch import check_program  # noqa: PLC0415 (few archives need it)
+
+        report = Diagnostics()
+        check_program(archive.tensor_file, report)
+        return Verification(report.ordered(archive.records), report.checked)
     if archive.tensor_file is not None:
         return Verification([Diagnostic("not checked", "", "", str(archive.recognised))], [])
     if archive.companion is None:

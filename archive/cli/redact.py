@@ -57,6 +57,7 @@ VERB_BY_KIND = {
 NOT_REDACTED = {
     FileKind.GGUF: "`gguf-new-metadata`, of the package gguf, removes or changes keys and values",
     FileKind.ONNX: "take it out of what `onnx.load` gives, and `onnx.save` that",
+    FileKind.EXECUTORCH: "make the program again; without `emit_stacktrace=True` it has no frames",
     FileKind.LEGACY: "load it, if you trust it, and `torch.save` it without: that makes a zip",
     FileKind.SHARDED: "redact the shards, each by itself; the index is a JSON text: change it there",
 }

@@ -49,7 +49,7 @@ from archive.formats.tensors.exported import TABLE
 from archive.pickles.machine import plain_value
 from archive.reader.archive import Archive, shared_value
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import OPENED_KINDS, PROGRAM_KINDS, TENSOR_KINDS
+from archive.reader.recognition import OPENED_KINDS, PROGRAM_KINDS, TENSOR_KINDS, FileKind
 from archive.reader.recognition.kinds import kind_in
 
 if TYPE_CHECKING:
@@ -139,6 +139,10 @@ class _ArchiveComparison:
             yield from self._of_values()
             yield from self._of_code()
             yield from self._of_programs()
+            if self._kinds == (FileKind.EXECUTORCH, FileKind.EXECUTORCH):
+                from archive.compare.executorch import executorch_changes  # noqa: PLC0415 (few files are some)
+
+                yield from executorch_changes(self._old, self._new)
         else:
             self.unchecked.append("the model: a companion has none of it")
         yield from self._of_debug_info()

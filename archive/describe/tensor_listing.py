@@ -11,14 +11,14 @@ from archive.base.quick_dataclass import dataclass
 from archive.describe.listing import FileFacts, TensorFacts
 from archive.describe.sizes.pieces import stored_debug_bytes
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import TENSOR_KINDS
+from archive.reader.recognition import TENSOR_KINDS, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from archive.describe.executorch import ExecutorchMethod
     from archive.formats.tensor_files.described import Value
     from archive.io.mapped import Source
-    from archive.reader.recognition import FileKind
     from archive.reader.records import TensorRecords
 
 
@@ -54,6 +54,7 @@ class TensorListing:
         sources: classes whose source is in it.
         records: its records by name.
         tensors: by their names. The storage of each is a record, or a part of one; "" where there is none.
+        executorch_methods: of an ExecuTorch program, by name; empty of other files.
     """
 
     file: str
@@ -68,6 +69,7 @@ class TensorListing:
     sources: Sequence[ClassFacts]
     records: Mapping[str, FileFacts]
     tensors: Mapping[str, TensorFacts]
+    executorch_methods: Mapping[str, ExecutorchMethod]
 
 
 @bounded
@@ -97,4 +99,13 @@ def listed_tensors(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Tensor
                 name: TensorFacts(one.dtype, one.shape, one.bytes, one.record)
                 for name, one in archive.tensors.items()
             },
+            executorch_methods=_executorch_methods(tensor_file),
         )
+
+
+def _executorch_methods(tensor_file: TensorRecords) -> dict[str, ExecutorchMethod]:
+    if tensor_file.recognised.kind is not FileKind.EXECUTORCH:
+        return {}
+    from archive.describe.executorch import executorch_methods  # noqa: PLC0415 (few files have some)
+
+    return executorch_methods(tensor_file.data)

@@ -220,6 +220,10 @@ def _reader(kind: FileKind) -> Callable[[Bytes], TensorFile]:
         from archive.formats.tensor_files.onnx import read_onnx  # noqa: PLC0415 (as said)
 
         return read_onnx
+    if kind is FileKind.EXECUTORCH:
+        from archive.formats.tensor_files.executorch import read_executorch  # noqa: PLC0415 (as said)
+
+        return read_executorch
     return _legacy
 
 

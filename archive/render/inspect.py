@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from archive.base.tables import Holds
     from archive.describe.effects import EffectFacts, EffectsInspection, GuardFacts
+    from archive.describe.executorch import ExecutorchMethod
     from archive.describe.inspect import Inspection, LoweredFacts
     from archive.describe.listing import TensorFacts
     from archive.describe.program_facts import CompiledFacts, InstructionFacts, ProgramSummary
@@ -170,7 +171,8 @@ def tensors_text(facts: TensorListing) -> Printed:
     for name, record in facts.records.items():
         if name not in used:
             records.add(name, record.size, record.stored_size, record.kind)
-    return [*head, "", *_tables(facts, "metadata", "sources", "tensors"), records]
+    methods = _executorch_tables(facts.executorch_methods) if facts.executorch_methods else ()
+    return [*head, "", *methods, *_tables(facts, "metadata", "sources", "tensors"), records]
 
 
 def _metadata_table(metadata: Mapping[str, Value]) -> FittedTable:
@@ -185,6 +187,23 @@ def _classes_table(classes: Sequence[ClassFacts]) -> FittedTable:
     for one in classes:
         table.add(one.name, one.bytes, one.file)
     return table
+
+
+def _executorch_tables(methods: Mapping[str, ExecutorchMethod]) -> Iterator[str | FittedTable]:
+    """The methods of an ExecuTorch program, and what they call."""
+    table = FittedTable(
+        [
+            *(("method", "name"), ("inputs", "text"), ("outputs", "text")),
+            *(("instructions", "number"), ("planned bytes", "number")),
+        ]
+    )
+    called = FittedTable([("calls of", "name"), ("method", "name"), ("calls", "number")])
+    for name, one in methods.items():
+        inputs, outputs = ", ".join(one.inputs), ", ".join(one.outputs)
+        table.add(name, inputs, outputs, one.instructions, sum(one.planned_bytes))
+        for callee, count in (*one.backends.items(), *one.operators.items()):
+            called.add(callee, name, count)
+    yield from (table, "", called, "")
 
 
 # --- a zip that isn't an archive

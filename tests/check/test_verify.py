@@ -81,8 +81,8 @@ def test_a_file_that_is_none_is_not_checked_and_named() -> None:
     (finding,) = said(b"no archive\n\n")
     assert finding == (
         r"not checked: no known kind of file (it begins with b'no archive\n\n'): "
-        "this tool reads what PyTorch saves, safetensors, GGUF, ONNX, ExecuTorch's ETRecords and ETDumps, "
-        "and its own companions; `symbolicate --log` reads logs"
+        "this tool reads what PyTorch saves, safetensors, GGUF, ONNX, ExecuTorch's programs, ETRecords and "
+        "ETDumps, and its own companions; `symbolicate --log` reads logs"
     )
 
 

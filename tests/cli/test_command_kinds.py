@@ -42,6 +42,7 @@ FILES = {
     FileKind.ETRECORD: RECORDS / "shop.etrecord",
     **{kind: KINDS / name for name, (kind, _) in reversed(NAMED.items()) if name.endswith(ENDINGS)},
     FileKind.ETDUMP: dump("region"),
+    FileKind.EXECUTORCH: RECORDS / "shop.pte",
 }
 """A file of each kind that some command works on, or what is split into one."""
 SAID = [kind for kind in FileKind if any(kind in kinds for kinds in COMMAND_KINDS.values())]

@@ -30,13 +30,13 @@ READ = {
     "etrecord.bin": {"symbolicate", "effects", "split"},
 }
 """Commands that read some of these kinds."""
-TENSOR_FILES = {"legacy.pt", "model.onnx", "model.gguf", "tensors.safetensors"}
+TENSOR_FILES = {"legacy.pt", "model.onnx", "model.gguf", "tensors.safetensors", "program.pte"}
 """Files that are no zips, and opened for their tensors."""
 WITH_TENSORS = {"state_dict.pt", "checkpoint.pt", "module.pt", "tensor.pt", "object.pt", "package_python.pt"}
 """Zips that ``archive.open`` opens for their tensors, and for nothing else."""
 WITHOUT = {"object.pt", "model.onnx"}
 """Those that have none."""
-CHECKED = {"exported.pt2", "compiled.pt2", "etrecord.bin"}
+CHECKED = {"exported.pt2", "compiled.pt2", "etrecord.bin", "program.pte"}
 """Kinds that ``verify`` checks, too."""
 TORCHSCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
 NO_DEBUG = RELEASES / "torch-2.13.0" / "nested-nodebug.ptl"

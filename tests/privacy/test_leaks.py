@@ -325,7 +325,7 @@ def test_a_damaged_record_is_read_as_it_is_stored_and_told() -> None:
 
 
 def test_what_is_not_read_is_refused_instead_of_called_clean() -> None:
-    for name in ("script.pt.gz", "legacy_tar.pt", "pointer.pt", "empty.pt", "program.pte"):
+    for name in ("script.pt.gz", "legacy_tar.pt", "pointer.pt", "empty.pt", "flatbuffer.ptl"):
         with pytest.raises(ArchiveError):
             leaks(FIXTURES / "kinds" / name)
 

@@ -20,6 +20,8 @@ part                          what it is of
 ``nodes/PROGRAM``             the metadata of each node of an exported program, its ids numbered
 ``record/NAME``               a map of an ETRecord's instructions, by its bytes
 ============================  ===============================================================================
+
+The parts of an ExecuTorch program are the bytes of its FlatBuffer and of its data.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from archive.formats.record_kinds import RecordKind
 from archive.io.mapped import Mapped
 from archive.reader.opening import open as open_archive
 from archive.reader.opening import opened
-from archive.reader.recognition import OPENED_KINDS, TENSOR_KINDS, ZIP_KINDS, kind_in
+from archive.reader.recognition import OPENED_KINDS, TENSOR_KINDS, ZIP_KINDS, FileKind, kind_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -207,6 +209,14 @@ def digest(source: Source, *, of: Of = "model", prefix: str = "", limits: Limits
         return Digest(of, value, {})
     with memory.charged(limits.allowance(mapped.weight)), opened(mapped, OPENED_KINDS) as archive:
         _check_model(archive)
+        if archive.recognised.kind is FileKind.EXECUTORCH:
+            parts = dict(
+                sorted(
+                    (name, hashlib.sha256(record.view()).hexdigest())
+                    for name, record in archive.records.items()
+                )
+            )
+            return Digest(of, value_of(of, parts), parts)
         if archive.recognised.kind in TENSOR_KINDS:
             problem = (
                 f"{archive.recognised.what}, without a model around them: `digest --of weights` is of these"

@@ -12,8 +12,8 @@ default; for a reference, the default is nothing. Fields after the declared ones
 Source: the binary format at https://flatbuffers.dev/internals/.
 
 A number is declared as construct's own (``Int32sl``), with a default other than 0 as construct's ``Default``.
-A :data:`Text`, a :class:`Vector` and another :class:`Table` are reached by a reference; so is an
-:class:`Unread`, which isn't read:
+A :data:`Text`, a :class:`Vector` and another :class:`Table` are reached by a reference; so are a
+:class:`Union`, which is one of several tables, and an :class:`Unread`, which isn't read:
 
     >>> POINT = Table("Point", "label" / Text, "x" / Int32sl, "line" / Default(Int32sl, -1) * "from 1")
     >>> PATH = Table("Path", "points" / Vector(POINT) * "in the order of drawing")
@@ -113,8 +113,7 @@ class TableField(NamedTuple):
     @property
     def type(self) -> str:
         """The numpy type of the number in the table: ``<u4`` for a reference."""
-        form = self.item if isinstance(self.item, FormatField) else Int32ul
-        return str(form.fmtstr[0] + NUMPY_TYPES[form.fmtstr[1:]])
+        return numpy_type(self.item if isinstance(self.item, FormatField) else Int32ul)
 
 
 def _field(number: int, declared: Renamed) -> TableField:
@@ -125,6 +124,11 @@ def _field(number: int, declared: Renamed) -> TableField:
     if isinstance(item, FormatField):
         default = default or 0
     return TableField(number, item, default, declared.docs)
+
+
+def numpy_type(form: FormatField) -> str:
+    """The numpy type of a number: ``<u4``."""
+    return str(form.fmtstr[0] + NUMPY_TYPES[form.fmtstr[1:]])
 
 
 def size_of(item: Construct) -> int:
@@ -159,6 +163,21 @@ Text = _Text()
 """A string."""
 
 
+class Union(Construct):  # type: ignore[misc]  # it has no types
+    """One of several tables: the field before it, whose name ends in ``_type``, has its number, 0 for none.
+
+    It is read in columns alone.
+
+    Args:
+        tables: from number 1 on.
+    """
+
+    def __init__(self, *tables: Table) -> None:
+        super().__init__()
+        self.tables = dict(enumerate(tables, 1))
+        self.name = " or ".join(table.name for table in tables)
+
+
 class Unread(Construct):  # type: ignore[misc]  # it has no types
     """Something that is referred to but not read: parsed, it is the byte where it begins."""
 
@@ -184,6 +203,9 @@ def _lines(table: Table, indent: str) -> list[str]:
         inner = field.item.item if isinstance(field.item, Vector) else field.item
         if isinstance(inner, Table):
             lines += _lines(inner, f"{indent}  ")
+        elif isinstance(inner, Union):
+            for one in filter(lambda one: one.fields, inner.tables.values()):
+                lines += [f"{indent}  {one.name}", *_lines(one, f"{indent}    ")]
     return lines
 
 

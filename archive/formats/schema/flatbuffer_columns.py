@@ -7,17 +7,27 @@ that has the field, or as many as each vector has.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.strings import decoded
-from archive.formats.schema.flatbuffer import NOTHING, SIZE, VTABLE_HEAD, Table, Vector, bounds
+from archive.formats.schema.flatbuffer import (
+    NOTHING,
+    SIZE,
+    VTABLE_HEAD,
+    Table,
+    Union,
+    Vector,
+    bounds,
+    numpy_type,
+    size_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 DISTANCE, PLACE, REFERENCE = "<i4", "<u2", "<u4"
@@ -95,6 +105,34 @@ def column_type(form: str) -> type[np.generic]:
     return np.uint64 if form[1:] == "u8" else np.int64
 
 
+def _elements(starts: np.ndarray, counts: np.ndarray, size: int) -> np.ndarray:
+    """The places of the elements of vectors (n), all in one column."""
+    total = int(counts.sum())
+    memory.take(2 * memory.NUMBER * total, "tables of a FlatBuffer")
+    before = np.repeat(np.cumsum(counts) - counts, counts)
+    places: np.ndarray = np.repeat(starts, counts) + size * (np.arange(total) - before)
+    return places
+
+
+class NumberVectors(NamedTuple):
+    """Vectors of numbers, one for each of n tables.
+
+    Attributes:
+        starts: where the numbers of each begin in the buffer (n).
+        counts: how many each has (n).
+        numbers: those of all (m).
+    """
+
+    starts: np.ndarray
+    counts: np.ndarray
+    numbers: np.ndarray
+
+    def lists(self) -> list[list[int]]:
+        """The numbers of each vector."""
+        numbers, stops = self.numbers.tolist(), np.cumsum(self.counts).tolist()
+        return [numbers[stop - count : stop] for count, stop in zip(self.counts.tolist(), stops, strict=True)]
+
+
 class Tables:
     """Tables of one declaration.
 
@@ -117,6 +155,10 @@ class Tables:
 
     def __len__(self) -> int:
         return len(self.places)
+
+    def one(self, number: int) -> Tables:
+        """One of them."""
+        return Tables(self._buffer, self._declared, self.places[number : number + 1])
 
     def numbers(self, name: str) -> np.ndarray:
         """The numbers of a field (n), of the type that :func:`column_type` gives."""
@@ -142,16 +184,41 @@ class Tables:
     def vectors(self, name: str) -> tuple[np.ndarray, Tables]:
         """The vectors of tables that a field refers to: how many each has (n), and the tables of all (m)."""
         vector: Vector = self._declared.fields[name].item
+        buffer, what = self._buffer, self._what(name)
+        starts, counts = self.stretches(name)
+        elements = _elements(starts, counts, SIZE)
+        return counts, Tables(buffer, vector.item, elements + buffer.numbers(elements, REFERENCE, what))
+
+    def number_vectors(self, name: str) -> NumberVectors:
+        """The vectors of numbers that a field refers to."""
+        form = numpy_type(self._declared.fields[name].item.item)
+        starts, counts = self.stretches(name)
+        elements = _elements(starts, counts, np.dtype(form).itemsize)
+        return NumberVectors(starts, counts, self._buffer.numbers(elements, form, self._what(name)))
+
+    def stretches(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors that a field refers to: where the elements begin (n), and how many each has (n)."""
+        size = size_of(self._declared.fields[name].item.item)
         buffer, what, places = self._buffer, self._what(name), self.references(name)
         counts = np.zeros(len(places), np.int64)
         is_there = places != NOTHING
         counts[is_there] = buffer.numbers(places[is_there], REFERENCE, f"the length of {what}")
         total = int(counts.sum())
-        if SIZE * total > len(buffer):
+        if size * total > len(buffer):
             raise ArchiveError(expected=buffer.within(what), found=f"{total:,}")
-        before = np.repeat(np.cumsum(counts) - counts, counts)
-        elements = np.repeat(places + SIZE, counts) + SIZE * (np.arange(total) - before)
-        return counts, Tables(buffer, vector.item, elements + buffer.numbers(elements, REFERENCE, what))
+        buffer.check(places + SIZE + size * counts > len(buffer), places, buffer.within(what))
+        return places + SIZE, counts
+
+    def union(self, name: str) -> Iterator[tuple[Table, np.ndarray, Tables]]:
+        """Each kind of table that a union refers to, the tables (n) that have it, and what these refer to."""
+        kinds, places = self.numbers(f"{name}_type"), self.references(name)
+        item: Union = self._declared.fields[name].item
+        is_wrong = (kinds > len(item.tables)) | ((kinds != NOTHING) != (places != NOTHING))
+        self._buffer.check(is_wrong, self.places, f"one of {len(item.tables)} kinds of {self._what(name)}")
+        for kind, table in item.tables.items():
+            which = np.flatnonzero(kinds == kind)
+            if len(which):
+                yield table, which, Tables(self._buffer, table, places[which])
 
     def texts(self, name: str) -> tuple[np.ndarray, Sequence[str]]:
         """The strings that a field refers to: see :meth:`FlatBuffer.texts`."""

@@ -240,6 +240,7 @@ HEADER = "it is in the header: save the tensors again, with other names"
 METADATA_OF_TENSORS = "`redact --replace VALUE=TEXT` changes it, `redact --for publish` takes the member out"
 VALUES = "it is in the keys and values: `gguf-new-metadata`, of the package gguf, removes or changes them"
 GRAPH = "it is in the graph: take it out of what `onnx.load` gives, and `onnx.save` that"
+LOWERED_AGAIN = "make the program again; without `emit_stacktrace=True` it has no frames"
 INDEX = "it is in the index, a JSON text: change it there"
 CLASS_SOURCE = "`torch.save` keeps the source of a whole module's classes: save its `state_dict()`"
 PADDING = "it stands where the format has nothing: write the file again"
@@ -287,6 +288,8 @@ def _remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str])
         return EXPLAINS
     if file is FileKind.ZIP and kind is not LeakKind.KEY:
         return ZIPPED
+    if file is FileKind.EXECUTORCH and kind is not LeakKind.KEY:
+        return LOWERED_AGAIN
     if file in TENSOR_KINDS:
         return _of_tensor_file(kind, place)
     if file not in REDACTED_KINDS:

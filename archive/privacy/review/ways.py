@@ -26,6 +26,7 @@ WAYS: dict[FileKind, tuple[str, str]] = {
     FileKind.SAFETENSORS: ("save the tensors again, with other names", METADATA),
     FileKind.GGUF: ("write the file again, with other names", "write the file again, without it"),
     FileKind.ONNX: ("change it in what `onnx.load` gives, and `onnx.save` that",) * 2,
+    FileKind.EXECUTORCH: ("make the program again, with other names or without it",) * 2,
     FileKind.LEGACY: ("load it, if you trust it, and `torch.save` it without",) * 2,
     FileKind.COMPANION: ("it stays with you, or `redact` makes one that you can give away",) * 2,
 }

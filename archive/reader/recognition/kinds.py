@@ -105,7 +105,10 @@ JOINED_KINDS = SPLIT_KINDS | REDACTED_KINDS
 ZIP_KINDS = READ_KINDS | SAVED_KINDS | PACKAGE_KINDS
 """Zips of models, which are shown as a page."""
 
-TENSOR_KINDS = {FileKind.SAFETENSORS, FileKind.GGUF, FileKind.ONNX, FileKind.LEGACY, FileKind.SHARDED}
+TENSOR_KINDS = {
+    *(FileKind.SAFETENSORS, FileKind.GGUF, FileKind.ONNX, FileKind.LEGACY, FileKind.SHARDED),
+    FileKind.EXECUTORCH,
+}
 """Files of tensors that aren't zips."""
 
 OPENED_KINDS = ZIP_KINDS | TENSOR_KINDS
@@ -118,7 +121,7 @@ COMMAND_KINDS = {
     "inspect": OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP, FileKind.ZIP},
     "symbolicate": READ_KINDS | {FileKind.COMPANION},
     "report": REPORTED_KINDS,
-    "verify": READ_KINDS | {FileKind.COMPANION},
+    "verify": READ_KINDS | {FileKind.COMPANION, FileKind.EXECUTORCH},
     "leaks": OPENED_KINDS | {FileKind.COMPANION, FileKind.ZIP},
     "sizes": OPENED_KINDS | {FileKind.COMPANION, FileKind.ZIP},
     "diff": OPENED_KINDS | {FileKind.COMPANION},
@@ -144,7 +147,7 @@ NO_MODEL_KINDS = {
 """Kinds of files that aren't models, whatever they are called."""
 FOLDER_KINDS = {
     **{command: kinds - {FileKind.ZIP} for command, kinds in COMMAND_KINDS.items()},
-    "digest": ZIP_KINDS,
+    "digest": ZIP_KINDS | {FileKind.EXECUTORCH},
     "digest --of weights": OPENED_KINDS,
     "digest --of debug": ZIP_KINDS | {FileKind.COMPANION},
     "digest --of file": {*FileKind} - NO_MODEL_KINDS - {FileKind.LINK, FileKind.EMPTY_FOLDER},
@@ -255,8 +258,8 @@ ADVICE = {
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {commands_on(FileKind.ZIP)} it",
     FileKind.CUT: "copy or download the whole file again",
     FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",
-    FileKind.EXECUTORCH: "ExecuTorch runs it; the ETRecord that was made with it, which this tool reads, "
-    "leads to the model's source",
+    FileKind.EXECUTORCH: f"{commands_on(FileKind.EXECUTORCH)} it; the ETRecord that was made with it leads "
+    "to the model's source",
     FileKind.LEGACY: _no_code(FileKind.LEGACY),
     FileKind.LEGACY_TAR: "torch.load(..., weights_only=False) reads it, if you trust it; torch.save makes "
     "a zip",
@@ -278,7 +281,7 @@ ADVICE = {
     FileKind.LINK: "a search does not follow it; name it itself, and its files are found",
     FileKind.EMPTY_FOLDER: "no file is in it or below it",
     FileKind.UNKNOWN: "this tool reads what PyTorch saves, safetensors, GGUF, ONNX, ExecuTorch's "
-    "ETRecords and ETDumps, and its own companions; `symbolicate --log` reads logs",
+    "programs, ETRecords and ETDumps, and its own companions; `symbolicate --log` reads logs",
 }
 
 

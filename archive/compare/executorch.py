@@ -1,0 +1,56 @@
+"""Two programs of ExecuTorch, method by method: what they take, return and call, and the memory they plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.errors import counted, in_file
+from archive.compare.changes import added, changed, gone
+from archive.compare.sameness import Level
+from archive.formats.executorch.program import read_program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.compare.changes import Change
+    from archive.formats.executorch.program import Method
+    from archive.reader.archive import Archive
+
+
+def executorch_changes(old: Archive, new: Archive) -> Iterator[Change]:
+    """The rows about methods."""
+    was, now = (_methods(archive) for archive in (old, new))
+    for name in dict.fromkeys((*was, *now)):
+        if name not in now:
+            yield gone(Level.MODEL, "method", name, _in_words(was[name]))
+        elif name not in was:
+            yield added(Level.MODEL, "method", name, _in_words(now[name]))
+        else:
+            before, after = _facts(was[name]), _facts(now[name])
+            for fact, words in before.items():
+                if words != after[fact]:
+                    yield changed(Level.MODEL, fact, name, words or "none", after[fact] or "none")
+
+
+def _methods(archive: Archive) -> dict[str, Method]:
+    with in_file(archive.file):
+        program = read_program(archive._source.data)  # noqa: SLF001 (the whole file)
+        return {method.name: method for method in program.methods}
+
+
+def _in_words(method: Method) -> str:
+    return counted(len(method.instructions), "instruction")
+
+
+def _facts(method: Method) -> dict[str, str]:
+    """What is compared of a method, in words."""
+    return {
+        "inputs": ", ".join(map(method.type_of, method.inputs)),
+        "outputs": ", ".join(map(method.type_of, method.outputs)),
+        "instructions": f"{len(method.instructions):,}",
+        "calls": ", ".join(
+            f"{count:,} {name}"
+            for name, count in sorted([*method.operator_calls.items(), *method.backend_calls.items()])
+        ),
+        "planned bytes": ", ".join(f"{size:,}" for size in method.planned),
+    }

@@ -1,0 +1,1 @@
+"""Programs of ExecuTorch, ``.pte``: :mod:`.layout` declares the file, :mod:`.program` reads it."""
