@@ -7,7 +7,6 @@ apostrophe before it.
 
 from __future__ import annotations
 
-import csv
 import io
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -49,6 +48,8 @@ class CsvTable:
 
 
 def _line(cells: Sequence[object]) -> str:
+    import csv  # noqa: PLC0415 (the columns are declared for every command, and few print them)
+
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow([_cell(cell) for cell in cells])
     return out.getvalue()
