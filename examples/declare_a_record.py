@@ -7,17 +7,17 @@ import json
 import pickle
 
 import numpy as np
-from construct import Const, Int16ul, Int32ul, Struct
 
 from archive import ArchiveError, Limits
 from archive.base import memory
-from archive.formats.schema.binary import Layout
+from archive.formats.schema.fixed import Layout
 from archive.formats.schema.json import JsonClass, ListOf, checked
 from archive.formats.schema.pickled import Int, Sequence, String, Tuple, build, parse
+from archive.formats.schema.words import Const, Int16ul, Int32ul, Struct
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 
-# Bytes: a construct.Struct, compiled to a named tuple and to columns.
+# Bytes: a Struct of fixed size, compiled to a named tuple and to columns.
 SHOP = Layout(
     "shop"
     / Struct(

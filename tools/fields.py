@@ -19,10 +19,11 @@ from construct import Bytes as BytesField
 from archive.base.errors import counted
 from archive.formats.elf.headers import headers_of
 from archive.formats.schema import flatbuffer, json, pickled, protobuf
-from archive.formats.schema.binary import LITTLE, FixedField, Layout
 from archive.formats.schema.bounded import AtMost, CompiledRow, Text
+from archive.formats.schema.fixed import FixedField, Layout
 from archive.formats.schema.pickled import described
 from archive.formats.schema.varints import VariableLayout
+from archive.formats.schema.words import LITTLE
 from tools.pages import ROOT
 
 if TYPE_CHECKING:
@@ -147,7 +148,8 @@ def _fixed(field: FixedField) -> str:
 
 @shown.register
 def _(value: VariableLayout | CompiledRow, name: str) -> str:  # noqa: ARG001 (the same)
-    rows = [(part.name, type_of(part), part.docs) for part in value.declared.subcon.subcons]
+    made = value.declared.construct() if isinstance(value, VariableLayout) else value.declared
+    rows = [(part.name, type_of(part), part.docs) for part in made.subcon.subcons]
     return f"### {value.what}\n\n" + _table(("field", "type", ""), rows)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
 DIGEST_WIDTH = 16
 
 
 def digest_of(*parts: bytes | memoryview) -> bytes:
     """The blake2b digest, 16 bytes, of concatenated parts."""
+    from hashlib import blake2b  # noqa: PLC0415 (it loads OpenSSL; many only name the width)
+
     digest = blake2b(digest_size=DIGEST_WIDTH)
     for part in parts:
         digest.update(part)

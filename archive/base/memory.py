@@ -134,10 +134,12 @@ def asking(call: Callable[P, ResultT]) -> Callable[P, ResultT]:
     @wraps(call)
     def charging(*arguments: P.args, **named: P.kwargs) -> ResultT:
         token = entered(arguments)
+        if token is None:  # nearly all calls, many of which are short
+            return call(*arguments, **named)
         try:
             return call(*arguments, **named)
         finally:
-            left(token)
+            _CURRENT.reset(token)
 
     return charging
 

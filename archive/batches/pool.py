@@ -5,7 +5,6 @@ Nothing is left over after a crash or Ctrl-C.
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import time
@@ -299,6 +298,8 @@ SCHEDULER_GONE = (
 @contextmanager
 def _quiet(logger: str) -> Iterator[None]:
     """Let a logger say nothing: what it reports is raised, too."""
+    import logging  # noqa: PLC0415 (few give work to others)
+
     of_library = logging.getLogger(logger)
     was = of_library.disabled
     of_library.disabled = True

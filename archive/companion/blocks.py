@@ -11,14 +11,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from construct import Int32ul, Int64sl, Struct
 
 from archive.base.errors import ArchiveError
 from archive.companion.codecs import STRONGEST, Codec, compressed, inflated
 from archive.companion.encodings import EncodedColumn, Transform, decoded, parse_coding
 from archive.companion.layout import PACKED_LINE, check_crc
 from archive.companion.lookup import inside
-from archive.formats.schema.binary import Layout
+from archive.formats.schema.fixed import Layout
+from archive.formats.schema.words import Int32ul, Int64sl, Struct
 from archive.normalform.columns import VALUE_WIDTH
 
 if TYPE_CHECKING:

@@ -35,10 +35,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from construct import Int8ul, Struct, VarInt, ZigZag
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.formats.schema.varints import VariableLayout
+from archive.formats.schema.words import Int8ul, Struct, VarInt, ZigZag
 from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, SOLID, VALUE_WIDTH
 from archive.normalform.texts import roots
 

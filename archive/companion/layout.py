@@ -14,19 +14,29 @@ import zlib
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from construct import Bytes, Const, Int8ul, Int16ul, Int32ul, Int64sl, Int64ul, Struct, VarInt, ZigZag
-
 from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
 from archive.companion.magic import MAGIC, is_companion
-from archive.formats.schema.binary import Layout, Row
+from archive.formats.schema.fixed import Layout, Row
 from archive.formats.schema.varints import VariableLayout
+from archive.formats.schema.words import (
+    Bytes,
+    Const,
+    Int8ul,
+    Int16ul,
+    Int32ul,
+    Int64sl,
+    Int64ul,
+    Struct,
+    VarInt,
+    ZigZag,
+)
 from archive.normalform.columns import BY_NAME, BY_NUMBER, VALUE_WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from construct import Construct, Renamed
+    from archive.formats.schema.words import Field
 
 
 OLDEST, ORDERED, VERSION = 2, 3, 4
@@ -71,7 +81,7 @@ HEADER = Layout(
 )
 
 
-def _line(layout: str, u8: Construct, u16: Construct, u64: Construct, s64: Construct) -> Renamed:
+def _line(layout: str, u8: Field, u16: Field, u64: Field, s64: Field) -> Struct:
     """A line of the directory, with these types of numbers."""
     return f"line of a {layout} directory" / Struct(
         "number" / u8 * "of the section: a column's, or one of those that hold several",

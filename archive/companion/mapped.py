@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from construct import Int32ul, Struct
 
 from archive.base import memory
 from archive.base.columns import STEP, table_over
@@ -30,7 +29,8 @@ from archive.companion.layout import (
     written,
 )
 from archive.companion.lookup import inside
-from archive.formats.schema.binary import Layout
+from archive.formats.schema.fixed import Layout
+from archive.formats.schema.words import Int32ul, Struct
 from archive.normalform.check import CHECKED_BYTES, check
 from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS, VALUE_WIDTH
 from archive.normalform.form import NormalForm

@@ -9,11 +9,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from construct import Int64sl, Struct
-
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import CALLSTACK_MAP, METHOD_HANDLES, MODULE_PATHS
-from archive.formats.schema.binary import Layout
+from archive.formats.schema.fixed import Layout
+from archive.formats.schema.words import Int64sl, Struct
 
 FILE_DIGEST = Layout("file digest" / Struct("value" / Int64sl * "blake2b of the archive, of 8 bytes"))
 

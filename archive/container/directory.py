@@ -39,7 +39,7 @@ from archive.container.names import OutsideError, as_text, inside
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from archive.formats.schema.binary import Row
+    from archive.formats.schema.fixed import Row
     from archive.io.ranged import Bytes
 
 

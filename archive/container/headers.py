@@ -40,10 +40,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from construct import Const, Int16ul, Int32ul, Int64ul, Struct
-
 from archive.base.errors import ArchiveError
-from archive.formats.schema.binary import Layout
+from archive.formats.schema.fixed import Layout
+from archive.formats.schema.words import Const, Int16ul, Int32ul, Int64ul, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

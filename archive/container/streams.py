@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.cores import cores
 from archive.base.errors import ArchiveError
-from archive.container.deflate import deflate
-from archive.container.write import deflated_as_by_pytorch
+from archive.container.deflate import deflate, deflated_as_by_pytorch
 from archive.formats.record_kinds import divided_programs, kind_of
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from archive.base.errors import ArchiveError, one_line
 from archive.base.quick_dataclass import dataclass
+from archive.container.deflate import deflated_as_by_pytorch
 from archive.container.headers import (
     CENTRAL,
     DEFLATED,
@@ -51,7 +52,6 @@ _DEFLATED_ABOVE = 200
 _STORED_UP_TO = 3
 _MOST_ALIGNED = U16_MAX + 1
 """The record with the alignment of its file; the most that a padding field's two-byte length allows."""
-MINIZ_LEVEL = 9
 
 
 class Writable(Protocol):
@@ -135,17 +135,6 @@ def alignment_of(records: Mapping[str, Record]) -> int:
         each.place.data % alignment for each in records.values()
     )
     return alignment if is_kept else RECORD_ALIGNMENT
-
-
-def deflated_as_by_pytorch(data: bytes | memoryview) -> bytes:
-    """The raw deflate stream that PyTorch's miniz makes from some bytes, at level 9.
-
-    cramjam deflates with miniz_oxide, a port of miniz. It reproduced every stream of PyTorch 1.4 to 2.13 that
-    was tried, to the byte.
-    """
-    import cramjam  # noqa: PLC0415 (only those who deflate pay for it)
-
-    return bytes(cramjam.deflate.compress(data, level=MINIZ_LEVEL))
 
 
 def deflated_by_pytorch(name: str) -> bool:

@@ -43,7 +43,6 @@ from archive.formats.record_kinds import (
     kind_of,
 )
 from archive.formats.tensors.elements import elements
-from archive.formats.tensors.exported import TABLE, exported_tensors
 from archive.formats.tensors.legacy_tree import legacy_tensors
 from archive.formats.tensors.pickled import script_tensors, storages_of
 from archive.formats.tensors.tensor import NamedTensors
@@ -260,6 +259,8 @@ class Tensors(Mapping[str, "Tensor"]):
 
     def _of_programs(self, container: Container) -> Iterator[Part]:
         """The weights and constants of exported programs."""
+        from archive.formats.tensors.exported import TABLE, exported_tensors  # noqa: PLC0415 (many files have none)
+
         for name, record in container.records.items():
             table = TABLE.fullmatch(name)
             if table:

@@ -6,7 +6,6 @@ that begins like a formula, or with an apostrophe, gets an apostrophe before it.
 
 from __future__ import annotations
 
-import csv
 import io
 from typing import TYPE_CHECKING
 
@@ -38,6 +37,8 @@ class CsvRows:
 
 
 def _line(cells: Sequence[str | int | float]) -> str:
+    import csv  # noqa: PLC0415 (the columns are declared for every command, and few print them)
+
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow([_cell(cell) for cell in cells])
     return out.getvalue()

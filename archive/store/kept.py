@@ -21,7 +21,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import zstandard
-from construct import Bytes, Const, Int8ul, Int32ul, Int64ul, Struct
 
 from archive.base import memory
 from archive.base.digests import DIGEST_WIDTH, digest_of
@@ -30,7 +29,8 @@ from archive.base.quick_dataclass import dataclass
 from archive.companion.codecs import unzstd
 from archive.companion.layout import check_crc
 from archive.formats.release_label import MOST_LABELS, checked_label
-from archive.formats.schema.binary import Layout, Row
+from archive.formats.schema.fixed import Layout, Row
+from archive.formats.schema.words import Bytes, Const, Int8ul, Int32ul, Int64ul, Struct
 from archive.store.plain import companion_of, plain_of
 
 if TYPE_CHECKING:

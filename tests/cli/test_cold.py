@@ -24,17 +24,18 @@ from debug_archive import main
 main()
 """
 FOR_NONE = {"torch", "rich", "numpy.ma", "numpy.random", "shutil", "secrets", "archive.failures.log"}
+FOR_NONE |= {"construct", "pdb", "traceback", "logging", "csv", "archive.formats.etdump"}
 """What no command about a single archive needs whose output no terminal shows."""
 FOR_SEVERAL = {"archive.batches", "pathlib", "tempfile", "urllib.parse", "queue"}
 """What is for files in folders, at URLs, and for processes."""
-FOR_WRITERS = {"archive.rewrite", "archive.normalform", "archive.io.drafts"}
+FOR_WRITERS = {"archive.rewrite", "archive.normalform", "archive.io.drafts", "archive.container.write"}
 READERS = FOR_NONE | FOR_SEVERAL | FOR_WRITERS | {"archive.companion.parse"}
 WITHOUT = {
     ("--help",): READERS | {"numpy", "dataclasses", "archive.reader", "archive.io.mapped", "signal", "json"},
-    ("symbolicate", MODEL, "1445"): READERS | {"json", "archive.check", "archive.privacy"},
+    ("symbolicate", MODEL, "1445"): READERS | {"hashlib", "json", "archive.check", "archive.privacy"},
     ("inspect", MODEL): READERS | {"archive.check", "archive.privacy", "archive.compare"},
     ("verify", MODEL): READERS | {"json", "archive.privacy", "archive.describe"},
-    ("leaks", MODEL): READERS | {"archive.check", "archive.describe"},
+    ("leaks", MODEL): READERS | {"hashlib", "archive.check", "archive.describe"},
     ("digest", MODEL): FOR_NONE - {"shutil"} | {"archive.check", "archive.privacy", "archive.describe"},
 }
 """Commands, and modules and packages of which they import nothing."""

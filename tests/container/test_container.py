@@ -16,10 +16,9 @@ import pytest
 from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
 from archive.container.container import Container
-from archive.container.deflate import deflate, deflated_size
+from archive.container.deflate import deflate, deflated_as_by_pytorch, deflated_size
 from archive.container.write import (
     Member,
-    deflated_as_by_pytorch,
     deflated_by_pytorch,
     member_from,
     new_member,

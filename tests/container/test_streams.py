@@ -11,8 +11,7 @@ import archive
 from archive import ArchiveError
 from archive.base.cores import using_cores
 from archive.container import streams
-from archive.container.deflate import deflate
-from archive.container.write import deflated_as_by_pytorch
+from archive.container.deflate import deflate, deflated_as_by_pytorch
 from archive.formats.record_kinds import kind_of
 from tests.support.commands import run
 from tests.support.corpus import ORACLES

@@ -22,7 +22,7 @@ from archive.companion.build import build_companion
 from archive.companion.contents import Contents
 from archive.companion.layout import CompanionLayout
 from archive.companion.parse import parse_companion
-from archive.container.write import deflated_as_by_pytorch
+from archive.container.deflate import deflated_as_by_pytorch
 from archive.formats.record_kinds import CALLSTACK_MAP, KINDS_IN_COLUMNS, METHOD_HANDLES, kind_of
 from archive.io.mapped import Mapped
 from archive.normalform.builder import FormBuilder

@@ -32,7 +32,7 @@ from archive.formats.elf.headers import IDENTIFICATION, headers_of, place_of
 from archive.formats.elf.model import DT_GNU_HASH, DT_HASH, DT_STRTAB, DT_SYMTAB, PAGE, PT_DYNAMIC, PT_LOAD
 from archive.formats.elf.parse import is_elf, other_object, parse_object
 from archive.formats.elf.symbols import loaded_symbols
-from archive.formats.schema.binary import BIG, LITTLE
+from archive.formats.schema.words import BIG, LITTLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.quick_dataclass import dataclass
-from archive.describe.runtime.runs import read_etdump
-from archive.formats.etdump import UNSET
 from archive.reader.recognition import FileKind, recognise
 
 if TYPE_CHECKING:
@@ -64,6 +62,9 @@ class DumpInspection:
 @bounded
 def inspect_etdump(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> DumpInspection:
     """Count what is in an ETDump."""
+    from archive.describe.runtime.runs import read_etdump  # noqa: PLC0415 (few files are some: construct takes long)
+    from archive.formats.etdump import UNSET  # noqa: PLC0415 (the same)
+
     dump = read_etdump(source, limits)
     recognised = recognise(source, limits=limits)
     blocks = []

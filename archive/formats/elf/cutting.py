@@ -16,7 +16,7 @@ from archive.base.errors import ArchiveError, counted
 from archive.formats.elf.headers import headers_of
 from archive.formats.elf.model import SectionTable
 from archive.formats.elf.parse import is_elf, other_object, parse_object
-from archive.formats.schema.binary import LITTLE
+from archive.formats.schema.words import LITTLE
 
 if TYPE_CHECKING:
     from archive.formats.elf.model import SharedObject

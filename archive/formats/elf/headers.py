@@ -12,14 +12,10 @@ DT_SYMTAB hold symbols.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from construct import Bytes, Const, FormatField, Int8ub, Struct
-
-from archive.formats.schema.binary import BIG, LITTLE, Layout
-
-if TYPE_CHECKING:
-    from construct import Renamed
+from archive.formats.schema.fixed import Layout
+from archive.formats.schema.words import BIG, LITTLE, Bytes, Const, FormatField, Int8ul, Struct
 
 MAGIC = b"\x7fELF"
 WIDTHS, ORDERS = {1: 32, 2: 64}, {1: LITTLE, 2: BIG}
@@ -29,11 +25,11 @@ IDENTIFICATION = Layout(
     "file identification"
     / Struct(
         "ei_mag" / Const(MAGIC),
-        "ei_class" / Int8ub * "1: 32 bits, 2: 64 bits",
-        "ei_data" / Int8ub * "1: little-endian, 2: big-endian",
-        "ei_version" / Int8ub * "1",
-        "ei_osabi" / Int8ub * "whose ABI: 0 System V, 3 GNU",
-        "ei_abiversion" / Int8ub,
+        "ei_class" / Int8ul * "1: 32 bits, 2: 64 bits",
+        "ei_data" / Int8ul * "1: little-endian, 2: big-endian",
+        "ei_version" / Int8ul * "1",
+        "ei_osabi" / Int8ul * "whose ABI: 0 System V, 3 GNU",
+        "ei_abiversion" / Int8ul,
         "ei_pad" / Bytes(7) * "zeros",
     )
 )
@@ -61,7 +57,7 @@ class NumberTypes:
         self.addr = self.off = self.xword = FormatField(order, "Q" if self.is_wide else "L")
 
 
-def file_header(types: NumberTypes) -> Renamed:
+def file_header(types: NumberTypes) -> Struct:
     """Elf64_Ehdr, Elf32_Ehdr."""
     return "file header" / Struct(
         "ident" / Bytes(IDENTIFICATION.size) * "the file identification",
@@ -81,7 +77,7 @@ def file_header(types: NumberTypes) -> Renamed:
     )
 
 
-def program_header(types: NumberTypes) -> Renamed:
+def program_header(types: NumberTypes) -> Struct:
     """Elf64_Phdr; Elf32_Phdr, in which the flags come later."""
     flags = "flags" / types.word * "1 executed, 2 written, 4 read"
     return "program header" / Struct(
@@ -97,7 +93,7 @@ def program_header(types: NumberTypes) -> Renamed:
     )
 
 
-def section_header(types: NumberTypes) -> Renamed:
+def section_header(types: NumberTypes) -> Struct:
     """Elf64_Shdr, Elf32_Shdr."""
     return "section header" / Struct(
         "name" / types.word * "where its name begins in the section of names",
@@ -113,7 +109,7 @@ def section_header(types: NumberTypes) -> Renamed:
     )
 
 
-def compression_header(types: NumberTypes) -> Renamed:
+def compression_header(types: NumberTypes) -> Struct:
     """Elf64_Chdr; Elf32_Chdr, which lacks the padding."""
     reserved = "reserved" / types.word * "padding"
     return "compression header" / Struct(
@@ -124,17 +120,17 @@ def compression_header(types: NumberTypes) -> Renamed:
     )
 
 
-def dynamic_entry(types: NumberTypes) -> Renamed:
+def dynamic_entry(types: NumberTypes) -> Struct:
     """Elf64_Dyn, Elf32_Dyn: what the loader must know, such as where a table is."""
     return "dynamic entry" / Struct("tag" / types.xword, "value" / types.xword * "d_un")
 
 
-def wide_symbol(types: NumberTypes) -> Renamed:
+def wide_symbol(types: NumberTypes) -> Struct:
     """Elf64_Sym. Elf32_Sym has value and size before info."""
     return "symbol" / Struct(
         "name" / types.word * "where its name begins in the table of names",
-        "info" / Int8ub * "type and binding",
-        "other" / Int8ub * "visibility",
+        "info" / Int8ul * "type and binding",
+        "other" / Int8ul * "visibility",
         "shndx" / types.half * "number of its section; 0: it isn't defined here",
         "value" / types.addr,
         "size" / types.xword,

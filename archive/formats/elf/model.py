@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.quick_dataclass import dataclass
 from archive.formats.elf.headers import DYNAMIC_64
-from archive.formats.schema.binary import LITTLE
+from archive.formats.schema.words import LITTLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from construct import Bytes, Int64ul, Struct
-
 from archive.base.errors import ArchiveError, LimitError
 from archive.formats.elf.headers import SYMBOL_64
 from archive.formats.elf.model import SHT_SYMTAB
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.elf.symbols import SymbolTable, loaded_symbols
-from archive.formats.schema.binary import Layout
+from archive.formats.schema.fixed import Layout
+from archive.formats.schema.words import Bytes, Int64ul, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

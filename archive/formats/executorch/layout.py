@@ -28,9 +28,10 @@ ExecuTorch 1.5; ``runtime/executor/program.cpp`` and ``tensor_parser_portable.cp
 
 from __future__ import annotations
 
-from construct import Const, Int8sl, Int8ul, Int32sl, Int32ul, Int64sl, Int64ul, Struct
+from construct import Int8sl, Int8ul, Int32sl, Int32ul, Int64sl, Int64ul
 
-from archive.formats.schema.binary import Layout
+from archive.formats.schema import words
+from archive.formats.schema.fixed import Layout
 from archive.formats.schema.flatbuffer import Table, Text, Union, Unread, Vector
 
 IDENTIFIER = b"ET12"
@@ -46,11 +47,11 @@ EXTERNAL = 1
 
 EXTENDED_HEADER = Layout(
     "extended header"
-    / Struct(
-        "magic" / Const(HEADER_MAGIC),
-        "length" / Int32ul * "of this header, from its magic on",
-        "program_size" / Int64ul * "bytes of the FlatBuffer, with this header",
-        "segment_base_offset" / Int64ul * "of the first segment in the file; 0 without segments",
+    / words.Struct(
+        "magic" / words.Const(HEADER_MAGIC),
+        "length" / words.Int32ul * "of this header, from its magic on",
+        "program_size" / words.Int64ul * "bytes of the FlatBuffer, with this header",
+        "segment_base_offset" / words.Int64ul * "of the first segment in the file; 0 without segments",
     )
 )
 

@@ -6,9 +6,10 @@ error that names the place, and the page ``docs/reference/fields.md`` follow fro
 ===========================  =================================================  ====================
 a record of                  is declared with                                   for example
 ===========================  =================================================  ====================
-bytes at fixed places        ``construct.Struct`` in a :class:`.binary.Layout`  headers of zips, ELF
-integers of variable length  the same in a :class:`.varints.VariableLayout`     companions
-rows with texts in them      the same in a :class:`.bounded.CompiledRow`        GGUF
+bytes at fixed places        ``Struct`` of :mod:`.words`, in a                  headers of zips, ELF
+                             :class:`.fixed.Layout`
+integers of variable length  the same, in a :class:`.varints.VariableLayout`    companions
+rows with texts in them      construct's, in a :class:`.bounded.CompiledRow`    GGUF
 other bytes                  any construct, read by :func:`.binary.parse`       GGUF's values
 FlatBuffers                  ``Table``, ``Vector`` of :mod:`.flatbuffer`        ETDump
 protobuf                     ``Message``, ``Numbered`` of :mod:`.protobuf`      ONNX
@@ -22,8 +23,10 @@ A field has a name, a type and, unless these say it all, a doc. In each of the t
     Tuple(line=Int(low=1) * "counted from 1", column=Int())
     JsonClass({"line": "int", "column": "int"}, docs={"line": "counted from 1"})
 
-Four rules hold for all of them:
+Five rules hold for all of them:
 
+- *What all commands read needs no import of construct*, which takes a tenth of a short one: :mod:`.words` are
+  construct's own words for numbers and bytes, and make construct's objects only where these are needed.
 - *What repeats is compiled.* construct takes 2 to 3 µs a field. So a ``Struct`` of fixed size becomes one
   call of :mod:`struct`, and many of them one numpy array; pickles and FlatBuffers are read as columns, all
   rows of an archive at once. construct itself reads what occurs once, and is what tests compare with.

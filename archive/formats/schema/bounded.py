@@ -33,7 +33,7 @@ from archive.base.strings import decoded
 from archive.formats.schema.binary import Reader
 
 if TYPE_CHECKING:
-    from archive.formats.schema.binary import Row
+    from archive.formats.schema.fixed import Row
 
 
 class HeadReader(Reader):

@@ -41,7 +41,8 @@ from construct import Construct, Container, Default, FormatField, Int16ul, Int32
 from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.strings import decoded
-from archive.formats.schema.binary import NUMPY_TYPES, Reader
+from archive.formats.schema.binary import Reader
+from archive.formats.schema.fixed import NUMPY_TYPES
 
 if TYPE_CHECKING:
     from archive.io.ranged import Bytes

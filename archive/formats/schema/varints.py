@@ -1,6 +1,6 @@
-r"""Layouts with integers of variable length: a ``construct.Struct``, compiled once to functions and tuples.
+r"""Layouts with integers of variable length: a declaration, compiled once to functions and tuples.
 
-    >>> from construct import Int16ul, Struct, VarInt, ZigZag
+    >>> from archive.formats.schema.words import Int16ul, Struct, VarInt, ZigZag
     >>> STEP = VariableLayout("step" / Struct("rows" / VarInt, "start" / ZigZag, "sum" / Int16ul))
     >>> STEP.build(rows=300, start=-2, sum=7)
     b'\xac\x02\x03\x07\x00'
@@ -19,17 +19,14 @@ from functools import cached_property
 from struct import Struct as Packer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from construct import Renamed, Struct, VarInt, ZigZag
-
 from archive.base.errors import ArchiveError
-from archive.formats.schema.binary import fixed_fields
+from archive.formats.schema.words import LITTLE, VARINT, ZIGZAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from construct import Construct
-
-    from archive.formats.schema.binary import Row
+    from archive.formats.schema.fixed import Row
+    from archive.formats.schema.words import Field, Struct
 
     Read = Callable[[memoryview | bytes, int], tuple[Any, int]]
     Build = Callable[[Any], bytes]
@@ -105,16 +102,15 @@ class VariableLayout:
         declared: its fields, under the header's name: ``"line" / Struct(...)``.
     """
 
-    def __init__(self, declared: Renamed) -> None:
+    def __init__(self, declared: Struct) -> None:
         self.declared = declared
-        self.what: str = declared.name
+        self.what = declared.name
 
     @cached_property
     def fields(self) -> dict[str, VariableField]:
         """All fields by name, in order."""
         return {
-            part.name: VariableField(part.name, part.docs, *_compiled(part))
-            for part in self.declared.subcon.subcons
+            part.name: VariableField(part.name, part.docs, *_compiled(part)) for part in self.declared.fields
         }
 
     @cached_property
@@ -166,23 +162,20 @@ def _in_field(error: ArchiveError, name: str) -> ArchiveError:
     return error
 
 
-def _compiled(part: Construct) -> tuple[Read, Build]:
+def _compiled(field: Field) -> tuple[Read, Build]:
     """What reads and builds a field.
 
     Raises:
-        TypeError: it is a constant, or of a kind that no layout takes.
+        TypeError: it is a constant.
     """
-    inner = part
-    while isinstance(inner, Renamed):
-        inner = inner.subcon
-    if inner is VarInt:
+    if field.form == VARINT:
         return read_varint, build_varint
-    if inner is ZigZag:
+    if field.form == ZIGZAG:
         return read_signed, build_signed
-    [field] = fixed_fields(Struct(part))
     if field.constant is not None:
-        raise TypeError(f"field {part.name}: a constant")
-    packer, size = Packer(f"{field.order or '<'}{field.form}"), field.size
+        raise TypeError(f"field {field.name}: a constant")
+    packer = Packer((field.order or LITTLE) + field.form)
+    size = packer.size
 
     def read(data: memoryview | bytes, at: int) -> tuple[object, int]:
         stored = data[at : at + size]

@@ -31,13 +31,16 @@ from struct import Struct as Packer
 from struct import error
 from typing import TYPE_CHECKING, NamedTuple
 
-from construct import Array, Const, Construct, Flag, FormatField, StreamError, Struct, Switch, Tell, this
+from construct import Array, Construct, Flag, FormatField, StreamError, Struct, Switch, Tell, this
 
 from archive.base import memory
 from archive.base.errors import ArchiveError, counted, shown
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
-from archive.formats.schema.binary import BIG, LITTLE, Layout, field_path, parse
+from archive.formats.schema import words
+from archive.formats.schema.binary import field_path, parse
 from archive.formats.schema.bounded import AtMost, CompiledRow, HeadReader, Text
+from archive.formats.schema.fixed import Layout
+from archive.formats.schema.words import BIG, LITTLE
 from archive.formats.tensor_files import GGUF_MAGIC
 from archive.formats.tensor_files.described import (
     HEADER,
@@ -57,7 +60,7 @@ from archive.formats.tensors.tensor import Tensor, check_shape, row_major
 if TYPE_CHECKING:
     from construct import Container
 
-    from archive.formats.schema.binary import Row
+    from archive.formats.schema.fixed import Row
     from archive.formats.tensor_files.described import Value
     from archive.io.ranged import Bytes
 
@@ -198,11 +201,13 @@ class Structures:
         self.order = order
         self.header = Layout(
             "GGUF header"
-            / Struct(
-                "magic" / Const(GGUF_MAGIC),
-                "version" / u32 * "2 or 3; if it is in the other byte order, so are all numbers",
-                "tensor_count" / u64 * "rows of the table of tensors",
-                "metadata_kv_count" / u64 * "pairs, which follow the header",
+            / words.Struct(
+                "magic" / words.Const(GGUF_MAGIC),
+                "version"
+                / words.FormatField(order, "L")
+                * "2 or 3; if it is in the other byte order, so are all numbers",
+                "tensor_count" / words.FormatField(order, "Q") * "rows of the table of tensors",
+                "metadata_kv_count" / words.FormatField(order, "Q") * "pairs, which follow the header",
             )
         )
         self.pair = CompiledRow(

@@ -35,12 +35,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from construct import Int64sb, Int64sl, Struct
-
 from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, counted, shown
 from archive.formats.record_kinds import DATA, DATA_FOLDER, RecordKind
-from archive.formats.schema.binary import Layout
+from archive.formats.schema.fixed import Layout
+from archive.formats.schema.words import Int64sb, Int64sl, Struct
 from archive.formats.tensor_files import LEGACY_MAGIC
 from archive.formats.tensor_files.described import (
     HEADER,

@@ -28,13 +28,12 @@ from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from construct import Int64ul, Struct
-
 from archive.base import memory
 from archive.base.errors import ArchiveError, counted, one_line, shown
 from archive.base.json_text import json_cost, json_errors, without_collecting, words
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
-from archive.formats.schema.binary import Layout
+from archive.formats.schema.fixed import Layout
+from archive.formats.schema.words import Int64ul, Struct
 from archive.formats.tensor_files.described import HEADER, FileRecord, TensorFile, take_tensor, twice
 from archive.formats.tensors.dtypes import bytes_of
 from archive.formats.tensors.tensor import MOST_ELEMENTS, Tensor, check_shape, row_major

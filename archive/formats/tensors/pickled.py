@@ -134,9 +134,10 @@ def walk(top: object, below: Callable[[str, str], str] = _short_path) -> Iterato
         for part, named in _parts(value):
             if id(part) not in seen:  # shared by several values, perhaps
                 seen[id(part)] = part
-                found += [(below(path, key_words(key)), item) for key, item in named(part)]
+                holding = ((key, item) for key, item in named(part) if isinstance(item, MAY_HOLD))
+                found += [(below(path, key_words(key)), item) for key, item in holding]
         seen[id(value)] = value
-        stack.extend(part for part in reversed(found) if isinstance(part[1], MAY_HOLD))
+        stack.extend(reversed(found))
         if isinstance(value, Inert) and is_module(value):
             yield path, value
             others = value.state.pairs if isinstance(value.state, Inert) else ()

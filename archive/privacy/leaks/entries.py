@@ -10,6 +10,7 @@ name, what a pickle, JSON or a shell has between, and a value.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from archive.base.patterns import pattern_of
@@ -227,6 +228,8 @@ SECRET = pattern_of(rb"[^\s<>{}\[\]()]{6,200}")
 KEY = pattern_of(rb"(?:(?:Bearer|Basic|Token) )?([A-Za-z0-9+/_=.~-]{20,})")
 NO_SECRETS = frozenset(b"password passwd string secret required optional hidden private".split())
 WIDEST = 1 << 16
+MOST_REPEATED = 1 << 10
+"""Names that are cached: records repeat the same few."""
 TELLING = Words(
     [
         *(word for word, _ in ISSUED),
@@ -278,6 +281,7 @@ def _stored(strings: PieceStrings) -> Iterator[tuple[Detection, bool]]:
             yield Detection(LeakKind.KEY, at, value), True
 
 
+@lru_cache(MOST_REPEATED)
 def _is_telling(name: bytes) -> bool:
     """Whether entries of a name reveal people, machines or keys."""
     return kind_of(name) is not None or CALLED_SO.search(name) is not None

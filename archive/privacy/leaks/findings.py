@@ -214,7 +214,9 @@ class Allowed:
 
 TEXTS = {LeakKind.SOURCE, LeakKind.COMMENT, LeakKind.EMAIL, LeakKind.URL, *NAMES}
 """Kinds that are part of source text where debug information is."""
+PATHS_AND_TEXTS = PATHS | TEXTS
 MODEL_NAMES = {LeakKind.CLASS, LeakKind.ATTRIBUTE}
+ALL_SAVED = SAVED_KINDS - {FileKind.MODULE}
 REWRITTEN = {
     *(RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.EFFECTS),
     *(RecordKind.PROGRAM, RecordKind.KERNELS, RecordKind.CPP, RecordKind.SHARED_OBJECT),
@@ -282,7 +284,7 @@ def remedy(finding: Finding, file: FileKind, findings: Sequence[Finding], spare:
 
 
 def _remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str]) -> str:
-    if file is FileKind.COMPANION and kind in PATHS | TEXTS:
+    if file is FileKind.COMPANION and kind in PATHS_AND_TEXTS:
         return NO_PATHS if kind in PATHS else NO_SOURCE
     if file is FileKind.COMPANION and kind in MODEL_NAMES:
         return EXPLAINS
@@ -313,13 +315,13 @@ def _remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str])
         by_kind[LeakKind.GENERATED] = NO_SOURCE if place.record in spare else COMPILED_ANEW
     if file in HASHED_KINDS:
         by_kind |= dict.fromkeys(MODEL_NAMES, HASHED)
-    if file in SAVED_KINDS - {FileKind.MODULE}:
+    if file in ALL_SAVED:
         by_kind[LeakKind.ATTRIBUTE] = SAVED
     if kind in by_kind:
         return by_kind[kind]
     if RecordKind.EXTRA in (record, zipped):
         return NO_EXTRA
-    if kind not in PATHS | TEXTS:
+    if kind not in PATHS_AND_TEXTS:
         return kind.remedy
     if record is RecordKind.TENSOR:
         return IN_TENSOR

@@ -320,7 +320,8 @@ class PathParts(NamedTuple):
 def parted(strings: PieceStrings) -> Iterator[Detection]:
     """The paths that stand in parts; each is at a byte of the record."""
     # in the lines, each of which is there once: the layers of a program repeat theirs at every node
-    has_homes = any(name in strings.data for name in NAMES_OF_HOMES)
+    data = strings.data
+    has_homes = any(name in data for name in NAMES_OF_HOMES)
     for layer in strings.layers:
         lists: Iterator[PathParts] = iter(())
         if isinstance(layer, PickleLayer):

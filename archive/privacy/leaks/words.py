@@ -58,6 +58,8 @@ class Words:
 
     def among(self, text: bytes) -> FoundWords:
         """Those that a text contains, in their order."""
+        if not text:
+            return FoundWords([], [])
         lowered, bits = text.lower(), HASH_BITS[len(text) > WINDOW]
         flags = np.zeros((1 << bits) + 1, np.bool_)
         flags[-1] = True
@@ -65,18 +67,19 @@ class Words:
             flags[_hashes(lowered[low : low + WINDOW + STRETCH - 1], bits)] = True
         hashes, starts = self._hashes(bits)
         found = FoundWords([], [])
-        for number in np.flatnonzero(np.logical_and.reduceat(flags[hashes], starts)).tolist():
+        are_all_set = np.minimum.reduceat(flags[hashes], starts)  # twice as fast as logical_and
+        for number in np.flatnonzero(are_all_set).tolist():
             word, is_exact = self._words[number], number < self._exact
             if word in (text if is_exact else lowered):
                 found[not is_exact].append(word)
         return found
 
-    def _hashed(self, bits: int) -> tuple[Ints, list[int]]:
+    def _hashed(self, bits: int) -> tuple[Ints, Ints]:
         """The hashes of the words' stretches, -1 for a word that has none, and where each word's begin."""
         hashes = [
             _hashes(word.lower(), bits) if len(word) >= STRETCH else np.array([-1]) for word in self._words
         ]
-        return np.concatenate(hashes), [0, *accumulate(map(len, hashes))][:-1]
+        return np.concatenate(hashes), np.array([0, *accumulate(map(len, hashes))][:-1])
 
 
 def _hashes(text: bytes, bits: int) -> Ints:

@@ -262,7 +262,7 @@ class PieceStrings:
 
     def times(self, position: int) -> int:
         """How often the line at a position in ``data`` occurs."""
-        return self._times[self.line(position)]
+        return self._times[self._joined.texts[self._joined.number(position)]]
 
     def times_of_all(self, positions: Sequence[int]) -> int:
         """How often the lines at some positions in ``data`` occur, together."""

@@ -13,10 +13,10 @@ from archive.base import memory
 from archive.base.errors import ArchiveError
 from archive.companion.members import FILE_DIGEST, ORIGIN_BY_NAME, MemberKind, Origin, digest_value
 from archive.companion.parse import parse_companion
+from archive.container.deflate import deflated_as_by_pytorch
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.container.write import (
     alignment_of,
-    deflated_as_by_pytorch,
     member_from,
     new_member,
     write_archive,

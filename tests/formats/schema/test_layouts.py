@@ -9,20 +9,22 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
-from construct import Bytes, Const, Int16ub, Int16ul, Int32ul, Int64ul, Struct, VarInt
+from construct import Bytes, Int32ul, Int64ul, Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError
 from archive.formats.elf.headers import headers_of
-from archive.formats.schema.binary import Layout, Reader, build, parse
+from archive.formats.schema import words
+from archive.formats.schema.binary import Reader, build, parse
+from archive.formats.schema.fixed import Layout
 from archive.io.ranged import RangedBytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.formats.schema.binary import FixedField
+    from archive.formats.schema.fixed import FixedField
 
 NEEDS_TORCH = ("archive.backend", "archive.effects")
 
@@ -79,15 +81,15 @@ def test_what_is_built_is_read_as_construct_reads_it(layout: Layout) -> None:
     @given(st.lists(rows_of(layout), min_size=1, max_size=3), st.binary(max_size=5))
     def check(rows: list[dict[str, Any]], around: bytes) -> None:
         data = b"".join(layout.build(**row) for row in rows)
-        assert data == b"".join(map(layout.declared.build, rows))
-        assert layout.size == layout.declared.sizeof() == len(data) // len(rows)
+        assert data == b"".join(map(layout.declared.construct().build, rows))
+        assert layout.size == layout.declared.construct().sizeof() == len(data) // len(rows)
         placed = around + data + around
         for number, row in enumerate(rows):
             at = len(around) + number * layout.size
             found = layout.read(placed, at)
             assert found._asdict() == row
             assert layout.pack(found) == placed[at : at + layout.size]
-            told = parse(layout.declared, placed, at)
+            told = parse(layout.declared.construct(), placed, at)
             assert {name: told[name] for name in row} == row
         assert [one._asdict() for one in layout.read_all(data)] == rows
         columns = layout.columns(data + around[: layout.size - 1])
@@ -109,7 +111,7 @@ def test_truncated_and_random_bytes_end_in_one_error_with_the_field(layout: Layo
         last = next(field for field in layout.fields if field.offset + field.size > length)
         assert caught.value.place == f"byte 0, field {last.name}"
         with pytest.raises(ArchiveError, match=f"field {last.name}"):
-            parse(layout.declared, data[:length])
+            parse(layout.declared.construct(), data[:length])
         if other.startswith(layout.magic):
             assert layout.pack(layout.read(other)) == other
             return
@@ -120,7 +122,7 @@ def test_truncated_and_random_bytes_end_in_one_error_with_the_field(layout: Layo
 
 
 def test_a_stop_before_the_end_of_the_data_ends_a_header() -> None:
-    layout = Layout("pair" / Struct("first" / Int16ul, "second" / Int16ul))
+    layout = Layout("pair" / words.Struct("first" / words.Int16ul, "second" / words.Int16ul))
     assert layout.read(b"\1\0\2\0\3\0", 2, 6) == (2, 3)
     with pytest.raises(ArchiveError, match="byte 2, field second: expected a pair of 4 bytes, found 3 bytes"):
         layout.read(b"\1\0\2\0\3\0", 2, 5)
@@ -131,18 +133,18 @@ def test_a_stop_before_the_end_of_the_data_ends_a_header() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (["a" / VarInt], "field a: VarInt has no fixed size"),
-        (["a" / Int16ul, "b" / Const(b"x")], "field b: constants come first"),
+        (["a" / words.VarInt], "field a: VarInt has no fixed size"),
+        (["a" / words.Int16ul, "b" / words.Const(b"x")], "field b: constants come first"),
     ],
 )
 def test_what_has_no_fixed_size_is_no_layout(fields: list[Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        _ = Layout("thing" / Struct(*fields)).fields
+        _ = Layout("thing" / words.Struct(*fields)).fields
 
 
 def test_a_layout_has_one_byte_order() -> None:
     with pytest.raises(TypeError, match="thing: numbers of both byte orders"):
-        _ = Layout("thing" / Struct("a" / Int16ul, "b" / Int16ub)).size
+        _ = Layout("thing" / words.Struct("a" / words.Int16ul, "b" / words.FormatField(words.BIG, "H"))).size
 
 
 def test_what_has_no_fixed_size_is_constructs_own() -> None:
@@ -174,7 +176,7 @@ def test_bytes_that_cannot_be_fetched_are_not_the_end_of_the_data() -> None:
 
 
 def test_a_header_is_built_of_all_its_fields_and_no_others() -> None:
-    layout = Layout("pair" / Struct("first" / Int16ul, "second" / Int16ul))
+    layout = Layout("pair" / words.Struct("first" / words.Int16ul, "second" / words.Int16ul))
     with pytest.raises(KeyError, match="second"):
         layout.build(first=1)
     with pytest.raises(TypeError, match=r"pair: \['third'\] aren't its fields"):
