@@ -38,6 +38,8 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 pin()
 remember_sources()
 gc.disable()  # until all tests are collected: nothing of them is garbage
+OBJECTS = 10_000
+"""New objects after which garbage is looked for. Python's own 700 makes it a twentieth of all CPU here."""
 
 UNTRACED = {"attacks", "costs", "fuzz"}
 """Folders of tests that measure costs, or run the same code thousands of times: not for coverage."""
@@ -84,6 +86,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(OBJECTS)
 
 
 @pytest.hookimpl(wrapper=True)

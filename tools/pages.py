@@ -32,11 +32,17 @@ def blocks(text: str) -> list[str]:
     return BLOCK.findall(text)
 
 
-def typed(command: str, folder: Path) -> bytes:
-    """What a command of a page prints, as a reader types it."""
+def typed(command: str, folder: Path, given: bytes = b"") -> bytes:
+    """What a command of a page prints, as a reader types it, with some bytes on standard input."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return subprocess.run(  # noqa: S602 (a page's own commands)
-        command, shell=True, cwd=folder, env={**os.environ, "PATH": path}, check=True, capture_output=True
+        command,
+        shell=True,
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        input=given,
+        check=True,
+        capture_output=True,
     ).stdout
 
 

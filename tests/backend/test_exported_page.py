@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
 
+from tests.support.processes import run_fresh
 from tools.pages import ROOT
 
 pytestmark = pytest.mark.torch
@@ -28,15 +27,9 @@ def printed(folder: Path) -> str:
     model, lowering, running = PYTHON.findall(PAGE.read_text("utf-8"))
     for name, text in (("model.py", model), ("lowering.py", lowering), ("running.py", running)):
         (folder / name).write_text(text, encoding="utf-8")
-    for name, path in (("lowering.py", str(ROOT)), ("running.py", "")):
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", name],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": path},
-            check=True,
-            capture_output=True,
-            text=True,
-        )
+    for name, paths in (("lowering.py", [folder, ROOT]), ("running.py", [folder])):
+        program = f"import runpy; runpy.run_path({name!r}, run_name='__main__')"
+        done = run_fresh(program, folder=folder, paths=paths)
     shown = done.stdout.replace(f"{folder}{os.sep}", "").replace(SITE, "site-packages/")
     return "".join(f"{line.rstrip()}\n" for line in shown.rstrip().splitlines())
 

@@ -8,6 +8,7 @@ from threading import Timer
 
 import pytest
 
+from archive.batches import pool
 from archive.batches.pool import GIVEN, Lost, results
 from tests.support.processes import PATIENCE
 
@@ -60,7 +61,8 @@ def killing(number: int) -> int:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
-def test_an_item_that_kills_its_process_is_lost_and_no_other() -> None:
+def test_an_item_that_kills_its_process_is_lost_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "GIVEN", 2)  # each item that was given is tried by a process of its own
     found = dict(results(killing, range(60), 2))
     assert isinstance(found.pop(30), Lost)
     assert found == {number: number for number in range(60) if number != 30}

@@ -157,12 +157,6 @@ def test_the_device_names_handles_and_the_companion_explains_them(
     assert again.stdout == facts["lite"]["text"]
 
 
-def test_the_split_is_told_by_its_table(folder: Path) -> None:
-    done = called("demo", "--backend", "-o", folder, "--force")
-    assert re.search(r"^device\.ptl +[\d,]+ +92\.\d% +model and debug handles$", done.stdout, re.MULTILINE)
-    assert "FittedTable" not in done.stdout
-
-
 def test_nothing_is_replaced_unasked(facts: dict[str, Any], folder: Path) -> None:
     assert facts
     before = [(folder / name).read_bytes() for name in FILES]
@@ -179,6 +173,8 @@ def test_it_prints_each_step_and_leaves_nothing(tmp_path: Path) -> None:
     assert titles == [str(number) for number in range(1, 10)]
     for text in (MESSAGE, OUTER, f"{SUM}\n", "debug_handles:{", "to the byte", "All of it compared and true"):
         assert text in done.stdout
+    assert re.search(r"^device\.ptl +[\d,]+ +92\.\d% +model and debug handles$", done.stdout, re.MULTILINE)
+    assert "FittedTable" not in done.stdout
     long = [line.split()[0] for line in done.stdout.splitlines() if len(line) > 100]
     assert {*long} <= {"Module", "File", "RuntimeError:"}, "these are PyTorch's"
     assert files(tmp_path) == []
@@ -191,13 +187,17 @@ def says(facts: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stock_program, "__file__", str(program))
 
 
-def test_what_does_not_hold_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_hold_ends_it_once_files_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     says(
         '{"importable": false, "runs": [{"difference": 0.5, "error": "e"}, {"difference": 0, "error": "e"}]}',
         tmp_path,
         monkeypatch,
     )
-    done = called("demo", "--backend", "-o", tmp_path, "--json")
+    (tmp_path / "host.ptl").touch()
+    done = called("demo", "--backend", "-o", tmp_path, "--json", "--force")
+    assert (tmp_path / "host.ptl").stat().st_size > 0
     problem = (
         "this does not hold: the result of host.ptl in stock PyTorch is that of eager mode "
         "(largest difference: 0.5)"

@@ -47,6 +47,8 @@ PASSED = {
 """Patterns that others are given, and what these call."""
 METHODS = {"search", "finditer", "findall", "sub", "subn", "split", "match", "fullmatch"}
 FROM_THE_START = {"match", "fullmatch"}
+MENTIONED = re.compile(rf"\.(?:{'|'.join(METHODS)})\b|\bre\.compile\b|[Pp]attern")
+"""What stands in each file that makes or uses a pattern: the others need not be parsed."""
 
 
 def patterns() -> dict[str, UsedPattern]:
@@ -84,9 +86,12 @@ def _uses() -> _Uses:
         module = ".".join(file.relative_to(Path(archive.__path__[0]).parent).with_suffix("").parts)
         if module.startswith(NEED_TORCH):
             continue
-        module, tree = module.removesuffix(".__init__"), ast.parse(file.read_text("utf-8"))
-        names: dict[str, str] = {}
-        for node in ast.walk(tree):
+        text = file.read_text("utf-8")
+        if not MENTIONED.search(text):
+            continue
+        module, tree = module.removesuffix(".__init__"), ast.parse(text)
+        nodes, names = list(ast.walk(tree)), dict[str, str]()
+        for node in nodes:
             if isinstance(node, ast.ImportFrom):
                 names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
         for statement in tree.body:
@@ -97,7 +102,7 @@ def _uses() -> _Uses:
                     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
                 }
         uses.defined.update(whole for whole in names.values() if whole.startswith(f"{module}."))
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in METHODS:
                 uses.methods[names.get(node.value.id, "")].add(node.attr)
     return uses

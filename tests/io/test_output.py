@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import errno
 import io
+import itertools
+import json
 import os
 import socket
+import subprocess
+import sys
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 from unittest import mock
 
 import pytest
@@ -18,12 +22,12 @@ from archive.base.errors import ArchiveError
 from archive.io.drafts import DRAFT_NAME
 from archive.io.output import check_target, replacing, replacing_all, scratch, write_all
 from archive.io.places import Measured
+from tests.io.killed import FORCE, write_two
 from tests.support.faults import (
     PLACEHOLDER,
     SYSTEMS,
     contents,
     contents_of,
-    deaths,
     failing,
     open_files,
     refill,
@@ -32,9 +36,11 @@ from tests.support.faults import (
 from tests.support.sampling import crossed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from _typeshed import ReadableBuffer
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -340,13 +346,6 @@ def test_a_draft_has_no_name(tmp_path: Path) -> None:
     assert contents_of(tmp_path) == {"file": b"data"}
 
 
-def write_two(folder: Path, force: bool, meanwhile: Callable[[], object] = lambda: None) -> None:  # noqa: FBT001
-    with replacing_all(folder / "first", folder / "second", force=force) as files:
-        for file in files:
-            file.write(b"new")
-        meanwhile()
-
-
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("system_kind", SYSTEMS)
 def test_whichever_call_fails_nothing_is_half_written(
@@ -373,15 +372,36 @@ def test_whichever_call_fails_nothing_is_half_written(
     assert number > 6
 
 
-@pytest.mark.parametrize(("system_kind", "force"), crossed(SYSTEMS, [False, True], most=5))
+class Killed(NamedTuple):
+    """What a folder holds before processes are killed that write in it, and after each of them."""
+
+    before: dict[str, str]
+    after: list[dict[str, str]]
+
+
+KILLED = crossed(SYSTEMS, [False, True], most=5)
+
+
+@pytest.fixture(scope="module")
+def all_killed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], Killed]:
+    befores, command = [], [sys.executable, "-m", "tests.io.killed"]
+    for system_kind, force in KILLED:
+        folder = tmp_path_factory.mktemp("killed")
+        if force:
+            refill(folder, {"first": b"old", "second": b"old"})
+        befores.append(contents(folder))
+        command += [system_kind, str(folder), FORCE if force else "no"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    found = zip(befores, json.loads(done.stdout), strict=True)
+    return dict(zip(KILLED, itertools.starmap(Killed, found), strict=True))
+
+
+@pytest.mark.parametrize(("system_kind", "force"), KILLED)
 def test_whenever_a_process_is_killed_the_next_one_finds_whole_files(
-    system_kind: str, tmp_path: Path, *, force: bool
+    system_kind: str, all_killed: dict[tuple[str, bool], Killed], *, force: bool
 ) -> None:
-    if force:
-        refill(tmp_path, {"first": b"old", "second": b"old"})
-    before = contents(tmp_path)
-    with system(system_kind):
-        *killed, ended = deaths(lambda: write_two(tmp_path, force), tmp_path)
+    before, (*killed, ended) = all_killed[system_kind, force]
     assert len(killed) > 6
     assert list(ended) == ["first", "second"]
     placeholder = system_kind == PLACEHOLDER and not force

@@ -7,7 +7,7 @@ import contextlib
 import doctest
 import re
 import symtable
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from tests.support.commands import run
 from tests.support.sampling import crossed, sampled
 from tools import migration_table
 from tools.pages import PAGES, ROOT, blocks, rewritten, typed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MOST_LINES = 250
 WITH_PYTHON = {
@@ -46,11 +43,15 @@ def text_of(page: Path) -> str:
 
 
 def printed_here(command: str, folder: Path) -> bytes:
-    """What a command prints, in this process if it is one of this project's and needs no shell."""
-    if not command.startswith("debug-archive ") or set(command) & set("|&;<>$*`'\""):
+    """What a command prints; one of this project's runs in this process, and a shell gets what it prints."""
+    own, pipe, others = command.partition(" | ")
+    own, reads, file = own.partition(" < ")
+    if not own.startswith("debug-archive ") or set(own + file) & set("|&;<>$*`'\""):
         return typed(command, folder)
     with contextlib.chdir(folder):
-        done = run(*command.split()[1:])
+        done = run(*own.split()[1:], stdin=Path(file).read_bytes() if reads else b"")
+    if pipe:
+        return typed(others, folder, done.stdout)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -6,8 +6,12 @@ import ast
 import io
 import tokenize
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(path for room in ("archive", "tests", "tools") for path in (ROOT / room).rglob("*.py"))
@@ -15,10 +19,18 @@ SAID_OF = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """A node, and what consists of statements in it: expressions hold none."""
+    yield node
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from statements(inner)
+
+
 def left_over(text: str) -> list[int]:
     """The lines of strings that document nothing, and of comments in which two others were joined."""
     found = []
-    for node in ast.walk(ast.parse(text)):
+    for node in statements(ast.parse(text)):
         body = getattr(node, "body", [])
         for at, one in enumerate(body if isinstance(body, list) else []):
             if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)):

@@ -26,6 +26,7 @@ from archive.rewrite.join import Join
 from archive.rewrite.shrink import shrink
 from archive.rewrite.split import Split
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
+from tests.support.sampling import crossed
 from tests.support.strategies import patient
 from tests.support.tampering import packed
 from tests.support.terminals import terminal
@@ -204,8 +205,7 @@ COMMANDS = {
 """Commands whose tables have long names in them."""
 
 
-@pytest.mark.parametrize("width", [80, 40])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("command", "width"), crossed(COMMANDS, [80, 40], most=len(COMMANDS)))
 def test_tables_fit_a_terminal(command: str, width: int, tmp_path: Path) -> None:
     long, other = (tmp_path / side / ("a_folder_with_a_long_name_" * 4) / "model.ptl" for side in "ab")
     for path, name in ((long, "plain_stack.ptl"), (other, "plain_unicode.ptl")):

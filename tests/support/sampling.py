@@ -67,7 +67,7 @@ def sampled(cases: Iterable[T], most: int = MOST, by: Sequence[Callable[[Any], o
 
 
 def crossed(*axes: Iterable[Any], most: int = MOST) -> list[tuple[Any, ...]]:
-    """Some of all combinations; each value of each axis is in one of them."""
+    """Some of all combinations; each value of each axis is in one of them, so sample a long axis before."""
     listed = list(map(list, axes))
     places = [itemgetter(number) for number in range(len(listed))]
     return sampled(product(*listed), most, places)

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from archive.backend import lower, save_lowered
+from tests.support.sampling import crossed
 from tests.values.models import CASES, FORMS, form, made
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ def words(operation: ObservedOperation) -> str:
     return linecache.getline(source.file, source.number).strip()
 
 
-@pytest.mark.parametrize("form_name", FORMS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "form_name"), crossed(CASES, FORMS, most=10))
 def test_the_last_value_is_what_the_model_returns(name: str, form_name: str) -> None:
     model, x = made(name)
     with torch.inference_mode():

@@ -25,6 +25,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend.values.comparing import gap_of
+from tests.support.sampling import crossed, name_of
 from tests.values.models import CASES, FAULTS, FORMS, form, made
 
 if TYPE_CHECKING:
@@ -35,11 +36,10 @@ pytestmark = [
     pytest.mark.torch,
     *(pytest.mark.filterwarnings(f"ignore::{kind}Warning") for kind in ("Deprecation", "Future", "User")),
 ]
-PAIRS = [
-    *(("eager", name) for name in FORMS),
-    *((name, "eager") for name in FORMS),
-    *pairwise(FORMS),
-]
+PAIRS = dict.fromkeys(
+    [*(("eager", name) for name in FORMS), *((name, "eager") for name in FORMS), *pairwise(FORMS)]
+)
+PLANTED = [(name, fault) for name, faults in FAULTS.items() for fault in faults]
 
 
 @cache
@@ -48,9 +48,9 @@ def run_of(name: str, form_name: str) -> Run:
     return archive.run(form(model, x, form_name), x)
 
 
-@pytest.mark.parametrize(("mine", "base"), PAIRS)
-@pytest.mark.parametrize("name", CASES)
-def test_no_line_is_named_for_equal_forms(name: str, mine: str, base: str) -> None:
+@pytest.mark.parametrize(("name", "pair"), crossed(CASES, PAIRS, most=30), ids=name_of)
+def test_no_line_is_named_for_equal_forms(name: str, pair: tuple[str, str]) -> None:
+    mine, base = pair
     diff = run_of(name, mine).diff(run_of(name, base))
     assert diff.first is None
     assert not diff.is_beyond
@@ -59,11 +59,9 @@ def test_no_line_is_named_for_equal_forms(name: str, mine: str, base: str) -> No
     )
 
 
-@pytest.mark.parametrize("form_name", FORMS)
-@pytest.mark.parametrize(
-    ("name", "fault"), [(name, fault) for name, faults in FAULTS.items() for fault in faults]
-)
-def test_a_fault_is_found_at_its_line(name: str, fault: Fault, form_name: str) -> None:
+@pytest.mark.parametrize(("planted", "form_name"), crossed(PLANTED, FORMS, most=20), ids=name_of)
+def test_a_fault_is_found_at_its_line(planted: tuple[str, Fault], form_name: str) -> None:
+    name, fault = planted
     model, x = made(name)
     faulty = copy.deepcopy(model)
     fault.plant(faulty)

@@ -12,7 +12,7 @@ import pytest
 import archive
 from tests.support.corpus import FIXTURES
 from tests.support.running_exported import registered
-from tests.support.sampling import crossed, name_of
+from tests.support.sampling import crossed, name_of, sampled
 from tests.support.torch_oracles import CURRENT, clean, have_backends, result
 
 pytest.importorskip("torch", exc_type=ImportError)
@@ -54,7 +54,7 @@ def outcome(program: Any, inputs: tuple[Any, Any]) -> object:  # noqa: ANN401 (a
         return bits(error)
 
 
-@pytest.mark.parametrize(("file", "preset"), crossed(MADE, PRESETS, most=8), ids=name_of)
+@pytest.mark.parametrize(("file", "preset"), crossed(sampled(MADE, most=8), PRESETS, most=8), ids=name_of)
 def test_scripts_compute_the_same(file: str, preset: Any, tmp_path: Path) -> None:  # noqa: ANN401 (a literal)
     have_backends()
     out = tmp_path / file
@@ -62,7 +62,7 @@ def test_scripts_compute_the_same(file: str, preset: Any, tmp_path: Path) -> Non
     assert bits(result(out, MADE[file])) == bits(result(CURRENT / file, MADE[file]))
 
 
-@pytest.mark.parametrize(("path", "preset"), crossed(EXPORTED, PRESETS, most=6), ids=name_of)
+@pytest.mark.parametrize(("path", "preset"), crossed(sampled(EXPORTED, most=8), PRESETS, most=8), ids=name_of)
 def test_programs_compute_the_same(path: Path, preset: Any, tmp_path: Path) -> None:  # noqa: ANN401 (a literal)
     out = tmp_path / path.name
     archive.redact(path, out, io.BytesIO(), preset=preset, partial=True)

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from archive.privacy.review.vocabulary import FILE, vocabulary
+from tests.support.sampling import whole_suite
 
 MOST_BYTES = 75_000
 
@@ -29,6 +30,7 @@ def test_others_are_not_though_they_are_made_of_known_ones(word: str) -> None:
     assert not vocabulary().has_name(word)
 
 
+@whole_suite
 @pytest.mark.torch
 def test_it_is_what_pytorch_gives() -> None:
     """In a process of its own: what PyTorch has depends on what was imported before."""
