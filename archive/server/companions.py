@@ -22,7 +22,7 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.quick_dataclass import dataclass
 from archive.reader.facts import MAX_ID
 from archive.server import work
-from archive.server.problems import JSON, HttpProblem, documented
+from archive.server.problems import JSON, HttpProblem, Reason, busy, documented
 from archive.server.settings import LONGEST_NAME
 from archive.server.spool import CLOSE, receive
 from archive.store.entries import COMPANIONS, MOST_LISTED, entry_json
@@ -139,7 +139,7 @@ class Companions:
         try:
             every = self._store.entries()
         except (ArchiveError, OSError) as error:
-            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+            raise busy(Reason.STORE, str(error)) from None
         entries = [entry for entry in every if prefix in (None, entry.prefix) and entry.has_in_name(name)]
         page, following = _page(entries, after, limit)
         content = {
@@ -170,9 +170,7 @@ class Companions:
         except (ArchiveError, OSError) as error:
             raise HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None
         if digest_of(data).hex() != entry.digest:
-            raise HttpProblem(
-                HTTPStatus.SERVICE_UNAVAILABLE, "the companion was replaced this moment; try again"
-            )
+            raise busy(Reason.REPLACED, "the companion was replaced this moment; try again")
         return data
 
     async def add(
@@ -209,7 +207,7 @@ class Companions:
         try:
             meant: Sequence[AnyEntry] = self._store.find(word)
         except (ArchiveError, OSError) as error:
-            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+            raise busy(Reason.STORE, str(error)) from None
         entries = [entry for entry in meant if digest in {"", entry.digest}]
         if len(entries) == 1:
             return entries[0]

@@ -6,7 +6,6 @@ the spool as long as a request takes.
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
@@ -18,7 +17,7 @@ from archive.base.errors import ArchiveError, counted
 from archive.page.document import text_of
 from archive.server import html, work
 from archive.server.forms import MULTIPART
-from archive.server.problems import HttpProblem
+from archive.server.problems import HttpProblem, Reason, busy, note_refusal
 from archive.server.settings import LONGEST_NAME
 from archive.store.entries import COMPANIONS
 
@@ -82,17 +81,18 @@ class PeopleRoutes:
         try:
             return await self._desk.answer(request, html.MEDIA_TYPE, _own_policy, task, content_type)
         except HttpProblem as problem:
-            why = f'<p class="notice" role="alert">{text_of(problem.detail)}</p>'
-            return html.page(problem.status.phrase, why + form, problem.status, problem.headers)
+            return _refused(request, problem, form)
 
     def models(
-        self, name: Annotated[str, Query(max_length=LONGEST_NAME, description="A part of the name.")] = ""
+        self,
+        request: Request,
+        name: Annotated[str, Query(max_length=LONGEST_NAME, description="A part of the name.")] = "",
     ) -> Response:
         """The companions of the store, as a table."""
         try:
             every = self._store.entries()
         except (ArchiveError, OSError) as error:
-            return html.page("Models", f"<p>{text_of(error)}</p>", HTTPStatus.SERVICE_UNAVAILABLE)
+            return _refused(request, busy(Reason.STORE, str(error)))
         entries = [entry for entry in every if entry.has_in_name(name)]
         rows = [
             (
@@ -116,6 +116,13 @@ class PeopleRoutes:
     def docs(self) -> Response:
         """The requests of programs, out of their schema."""
         return html.page("Requests over HTTP", described(self._schema()))
+
+
+def _refused(request: Request, problem: HttpProblem, form: str = "") -> Response:
+    """The page of a refusal, with the form that may be sent again."""
+    note_refusal(request, problem)
+    why = f'<p class="notice" role="alert">{text_of(problem.detail)}</p>'
+    return html.page(problem.status.phrase, why + form, problem.status, problem.headers)
 
 
 def _own_policy(_: Explained | None, page: Path) -> dict[str, str]:

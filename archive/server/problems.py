@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -24,23 +25,51 @@ JSON, MEDIA_TYPE = "application/json", "application/problem+json"
 GONE = 499
 """The status of requests whose clients left, as proxies log it."""
 BUSY = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE)
+REFUSED = "refused"
+"""Where the state of a request has its refusal."""
+
+
+class Reason(StrEnum):
+    """Why a request is refused for now: the client may come again. ``/metrics`` counts each."""
+
+    QUEUE = "queue"  # as many requests wait as may
+    WAIT = "wait"  # no worker was free in time
+    WORKER = "worker"  # workers died of it, or before they could begin
+    SPOOL = "spool"  # other requests have all the room on the disk
+    DISK = "disk"  # the disk is full
+    STORE = "store"  # the store cannot be read
+    REPLACED = "replaced"  # a companion was replaced while it was read
+    CONNECTIONS = "connections"  # as many connections are open as may be
+    ADDRESS = "address"  # the same of one address
 
 
 class HttpProblem(Exception):  # noqa: N818 (RFC 9457's word)
-    """A request that is refused."""
+    """A request that is refused; ``reason`` says why it is refused only for now."""
 
-    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(status, detail, headers)
+    def __init__(
+        self, status: int, detail: str, headers: Mapping[str, str] | None = None, reason: Reason | None = None
+    ) -> None:
+        super().__init__(status, detail, headers, reason)
         self.status = HTTPStatus(status)
         self.detail = detail
         self.headers = dict(headers or {})
-        if self.status in BUSY:
-            self.headers.setdefault("Retry-After", str(RETRY_AFTER))
+        self.reason = reason
+
+
+def busy(reason: Reason, detail: str) -> HttpProblem:
+    """The refusal of a request that may come again."""
+    status = HTTPStatus.INSUFFICIENT_STORAGE if reason is Reason.DISK else HTTPStatus.SERVICE_UNAVAILABLE
+    return HttpProblem(status, detail, {"Retry-After": str(RETRY_AFTER)}, reason)
 
 
 def full_disk() -> HttpProblem:
     """The refusal where the server's disk or quota has no space."""
-    return HttpProblem(HTTPStatus.INSUFFICIENT_STORAGE, "the server's disk is full")
+    return busy(Reason.DISK, "the server's disk is full")
+
+
+def note_refusal(request: Request, problem: HttpProblem) -> None:
+    """Let the layer around all know why a request is refused."""
+    setattr(request.state, REFUSED, problem)
 
 
 def answer_to(problem: HttpProblem) -> JSONResponse:
@@ -63,7 +92,8 @@ def answer_refusals(app: FastAPI) -> None:
     """Let every refusal become a problem of one sentence."""
 
     @app.exception_handler(HttpProblem)
-    def _(_: Request, problem: HttpProblem) -> Response:
+    def _(request: Request, problem: HttpProblem) -> Response:
+        note_refusal(request, problem)
         return answer_to(problem)
 
     @app.exception_handler(HTTPException)
@@ -81,8 +111,9 @@ def answer_refusals(app: FastAPI) -> None:
         return Response(status_code=GONE)
 
     @app.exception_handler(OSError)
-    def _(_: Request, error: OSError) -> Response:
+    def _(request: Request, error: OSError) -> Response:
         if error.errno in NO_SPACE:
+            note_refusal(request, full_disk())
             return answer_to(full_disk())
         raise error
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -22,8 +21,6 @@ from archive.server.app import ACCESS, Service
 from archive.server.settings import (
     BYTES_OF_A_PIECE,
     LEAST_PIECES,
-    MOST_CONNECTIONS,
-    MOST_OF_A_CLIENT,
     MOST_OF_HEADERS,
     RETRY_AFTER,
     SECONDS_OF_GOODBYE,
@@ -35,6 +32,7 @@ if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport
     from collections.abc import Callable, Iterator
 
+    from archive.server.connections import Connections
     from archive.server.settings import Settings
 
 # --- protocol
@@ -81,7 +79,7 @@ class PromptProtocol(H11Protocol):
     """Closes a connection whose headers take too many ``seconds``; uvicorn itself waits for them for ever."""
 
     seconds = SECONDS_OF_HEADERS
-    clients: Counter[str]
+    open: Connections
     conn: CountedConnection
     _due: TimerHandle | None = None
 
@@ -89,9 +87,7 @@ class PromptProtocol(H11Protocol):
         """Begin a connection."""
         super().connection_made(transport)
         self.conn = CountedConnection(h11.SERVER, MOST_OF_HEADERS)
-        host = self.client[0] if self.client else ""
-        self.clients[host] += 1
-        if self.clients[host] > MOST_OF_A_CLIENT:
+        if not self.open.opened(self._address):
             transport.write(TOO_MANY)
             transport.close()
         self._expect()
@@ -119,6 +115,10 @@ class PromptProtocol(H11Protocol):
             self._say_goodbye()
 
     @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    @property
     def _is_answering(self) -> bool:
         return bool(self.cycle) and not self.cycle.response_complete
 
@@ -132,7 +132,7 @@ class PromptProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""
         self._cancel()
-        self.clients[self.client[0] if self.client else ""] -= 1
+        self.open.closed(self._address)
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
@@ -156,14 +156,14 @@ class PromptProtocol(H11Protocol):
             self._due = None
 
 
-def protocol_of(seconds: float) -> type[PromptProtocol]:
-    """The protocol of a server whose requests may take this long."""
+def protocol_of(seconds: float, connections: Connections) -> type[PromptProtocol]:
+    """The protocol of a server whose requests may take this long, and which counts its connections."""
 
     class Protocol(PromptProtocol):
-        """With the seconds of this server."""
+        """With the seconds and connections of this server."""
 
     Protocol.seconds = min(seconds, SECONDS_OF_HEADERS)
-    Protocol.clients = Counter()
+    Protocol.open = connections
     return Protocol
 
 
@@ -233,13 +233,12 @@ def serve(settings: Settings, listening: socket.socket, started: Callable[[], No
     service = Service(settings)
     config = Config(
         service.app,
-        http=protocol_of(settings.seconds),
+        http=protocol_of(settings.seconds, service.connections),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=SECONDS_OF_IDLENESS,
         timeout_graceful_shutdown=int(settings.seconds) + 1,
     )

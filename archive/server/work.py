@@ -30,7 +30,7 @@ from archive.page.shown import Shown
 from archive.render.as_json import as_json
 from archive.render.symbolicate import causes_facts, symbolication_facts
 from archive.server.forms import FormError, fields_of
-from archive.server.problems import HttpProblem, full_disk
+from archive.server.problems import HttpProblem, Reason, busy, full_disk
 from archive.server.settings import (
     EXCERPT_BYTES,
     INFLATED_A_BYTE,
@@ -210,7 +210,7 @@ def _refused(error: Exception) -> HttpProblem:
             bound = f"{error.resource} is limited to {error.limit:,}, found {error.actual:,}"
             status, detail = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{bound}; send the log in parts"
         case UnreadableError():
-            status, detail = HTTPStatus.SERVICE_UNAVAILABLE, str(error)
+            return busy(Reason.STORE, one_line(str(error))[:LONGEST_DETAIL])
         case TakenError():
             status, detail = HTTPStatus.CONFLICT, str(error)
         case ArchiveError():
