@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPEN_METRICS
 from starlette.requests import Request  # noqa: TC002 (FastAPI reads annotations)
 from starlette.responses import Response
 
@@ -22,17 +24,27 @@ from archive.base.errors import ArchiveError, one_line, shown
 from archive.server.companions import Companions
 from archive.server.connections import Connections
 from archive.server.desk import Desk
+from archive.server.html import Pages
 from archive.server.lines import Lines
 from archive.server.logs import Logs
 from archive.server.metrics import Metrics
 from archive.server.people import PeopleRoutes
-from archive.server.problems import BUSY, GONE, REFUSED, HttpProblem, Reason, answer_refusals, answer_to, busy
+from archive.server.problems import (
+    BUSY,
+    GONE,
+    OF_ALL,
+    REFUSED,
+    HttpProblem,
+    Reason,
+    answer_refusals,
+    answer_to,
+    busy,
+    header,
+)
 from archive.server.spool import Spool
 from archive.server.workers import Workers
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from archive.server.settings import Settings
@@ -40,6 +52,15 @@ if TYPE_CHECKING:
 
 
 # --- operations
+
+HEALTH: dict[int | str, dict[str, Any]] = {200: {"description": "It can; `companions` says how many it has."}}
+LIVE: dict[int | str, dict[str, Any]] = {200: {"description": "It does."}}
+NUMBERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The numbers.",
+        "content": {form.partition(";")[0]: {} for form in (CONTENT_TYPE_PLAIN_0_0_4, OPEN_METRICS)},
+    }
+}
 
 
 class OperationsRoutes:
@@ -49,12 +70,16 @@ class OperationsRoutes:
         self._store = store
         self._metrics = metrics
         self.router = APIRouter()
-        self.router.add_api_route(
-            "/healthz", self.health, summary="Whether the store can be read", responses={503: {}}
-        )
-        self.router.add_api_route("/livez", self.live, summary="Whether the server answers")
-        self.router.add_api_route(
-            "/metrics", self.metrics, summary="Numbers for Prometheus", response_class=Response
+        route = self.router.add_api_route
+        route("/healthz", self.health, summary="Ask whether the store can be read", responses=HEALTH)
+        route("/livez", self.live, summary="Ask whether the server answers", responses=LIVE)
+        route(
+            "/metrics",
+            self.metrics,
+            summary="Get numbers for Prometheus",
+            response_class=Response,
+            openapi_extra={"parameters": [header("Accept", "Which form of Prometheus is wanted.")]},
+            responses=NUMBERS,
         )
 
     def health(self) -> dict[str, object]:
@@ -170,12 +195,13 @@ class Service:
             description=DESCRIPTION,
             docs_url=None,  # FastAPI's pages load scripts from other servers
             redoc_url=None,
+            responses=OF_ALL,
         )
         for part in (
             Logs(desk),
             Companions(settings, self._spool, self.workers, self._store),
             OperationsRoutes(self._store, metrics),
-            PeopleRoutes(desk, self._store, app.openapi),
+            PeopleRoutes(Pages(settings.store), desk, self.workers, self._store, app.openapi),
         ):
             app.include_router(part.router)
         answer_refusals(app)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -86,6 +86,24 @@ def answer_to(problem: HttpProblem) -> JSONResponse:
 def documented(words: str) -> dict[str, object]:
     """A refusal, as the description of a route has it."""
     return {"description": words, "content": {MEDIA_TYPE: {}}}
+
+
+def header(name: str, words: str) -> dict[str, object]:
+    """A header of requests, as the description of a route has it."""
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "schema": {"type": "string"},
+        "description": words,
+    }
+
+
+OF_ALL: dict[int | str, dict[str, Any]] = {
+    421: documented("The request calls the server by a name that is not its own."),
+    503: documented("For now: workers, disk or store are not at hand; `Retry-After` says when to ask again."),
+}
+"""Refusals of all routes."""
 
 
 def answer_refusals(app: FastAPI) -> None:
