@@ -124,20 +124,33 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, status, size = time.perf_counter(), GONE, 0
+        start, status, size, is_deaf = time.perf_counter(), GONE, 0, False
 
         async def send_in_time(message: Message) -> None:
-            nonlocal status, size
+            nonlocal status, size, is_deaf
             size += len(message.get("body", b""))
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), PLAIN]
-            async with asyncio.timeout(self._settings.seconds):
-                await send(message)
+            try:
+                async with asyncio.timeout(self._settings.seconds):
+                    await send(message)
+            except TimeoutError:
+                is_deaf = True
+                raise
 
         try:
             with self._metrics.in_flight.track_inprogress():
                 await self._inner(scope)(scope, receive, send_in_time)
+        except asyncio.CancelledError:  # the server ends, and waits no longer
+            if status == GONE:
+                scope["state"][REFUSED] = ending = busy(Reason.ENDING, "the server ends; try again")
+                await answer_to(ending)(scope, receive, send_in_time)
+        except Exception:
+            if not is_deaf:
+                raise
+            why = f"a client did not take a piece of its answer in {self._settings.seconds:g} s"
+            self._lines.write("clients that do not read", f"{why}; its connection is closed")
         finally:
             route = getattr(scope.get("route"), "path", UNKNOWN)
             self._metrics.requests.labels(route, status).inc()

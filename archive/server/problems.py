@@ -41,6 +41,7 @@ class Reason(StrEnum):
     REPLACED = "replaced"  # a companion was replaced while it was read
     CONNECTIONS = "connections"  # as many connections are open as may be
     ADDRESS = "address"  # the same of one address
+    ENDING = "ending"  # the server ends, and waits no longer
 
 
 class HttpProblem(Exception):  # noqa: N818 (RFC 9457's word)

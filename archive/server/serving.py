@@ -170,6 +170,8 @@ def protocol_of(seconds: float, connections: Connections) -> type[PromptProtocol
 # --- serving
 
 BACKLOG = 2048
+CLOSED_EARLY = "ASGI callable returned without completing response."
+"""What uvicorn says where a client did not take its answer, or the server waits no longer."""
 
 
 class _Server(Server):
@@ -224,12 +226,18 @@ def log_access(file: str) -> None:
     ACCESS.propagate = False
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of uvicorn's says what the layer around the application has not said already."""
+    return record.msg != CLOSED_EARLY
+
+
 def serve(settings: Settings, listening: socket.socket, started: Callable[[], None]) -> None:
     """Answer requests, until SIGINT or SIGTERM; those that have begun are finished.
 
     ``started`` is called when all workers are ready.
     """
     logging.basicConfig(format="debug-archive: %(message)s", level=logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     service = Service(settings)
     config = Config(
         service.app,

@@ -63,7 +63,7 @@ class Running:
         self.lines: list[str] = []
         self._listener = Thread(target=self._listen, args=(self.process.stderr,))
         self._listener.start()
-        found = re.search(r" at (http://127\.0\.0\.1:([0-9]+)), ", self.said)
+        found = re.search(r" at (http://[0-9.]+:([0-9]+)), ", self.said)
         assert found, self.said
         self.url, self.port = found[1], int(found[2])
         return self
