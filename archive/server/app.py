@@ -103,6 +103,8 @@ class OperationsRoutes:
 
 ACCESS = logging.getLogger("archive.server.access")
 """Gets a line a request: nothing of bodies, and no query, which may have patterns of logs."""
+ABORT = "abort"
+"""Where the state of a request has what ends its connection at once."""
 LONGEST_PATH = 200
 UNKNOWN = "other"
 """The label of requests that no route takes."""
@@ -151,6 +153,7 @@ class RequestGuard:
                 raise
             why = f"a client did not take a piece of its answer in {self._settings.seconds:g} s"
             self._lines.write("clients that do not read", f"{why}; its connection is closed")
+            scope["state"][ABORT]()  # closed in order, it would stay open until the client reads
         finally:
             route = getattr(scope.get("route"), "path", UNKNOWN)
             self._metrics.requests.labels(route, status).inc()

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from archive.base.errors import ArchiveError
 from archive.base.signals import ENDING_SIGNALS, handled_by
-from archive.server.app import ACCESS, Service
+from archive.server.app import ABORT, ACCESS, Service
 from archive.server.settings import (
     BYTES_OF_A_PIECE,
     LEAST_PIECES,
@@ -86,6 +86,7 @@ class PromptProtocol(H11Protocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
         super().connection_made(transport)
+        self.app_state = {**self.app_state, ABORT: transport.abort}
         self.conn = CountedConnection(h11.SERVER, MOST_OF_HEADERS)
         if not self.open.opened(self._address):
             transport.write(TOO_MANY)

@@ -123,6 +123,8 @@ def test_a_client_that_does_not_read_is_one_line(tmp_path: Path) -> None:
     with Running(store_of(tmp_path / "store"), "--workers", 1, "--timeout", 1) as running:
         with connected(running, heading(len(line) * 9_000) + line * 9_000, room=4096):
             assert becomes(lambda: bool(running.lines))
+            # The client has not left, and still its connection is gone.
+            assert becomes(lambda: running.number("debug_archive_connections") == 1)
         assert running.ask("GET", "/livez").status == 200
     assert running.lines == [
         "debug-archive: a client did not take a piece of its answer in 1 s; its connection is closed\n"
@@ -187,6 +189,8 @@ def test_the_pod_is_given_the_time_that_draining_takes(container: dict[str, Any]
     program, seconds = container["lifecycle"]["preStop"]["exec"]["command"]
     assert program == "sleep"
     assert spec["terminationGracePeriodSeconds"] >= int(seconds) + DRAINING + SLACK
-    assert f"So give it {int(DRAINING) + SLACK} s from the signal to the" in PAGE
+    words = " ".join(PAGE.split())
+    assert f"So give it {int(DRAINING) + SLACK} s from the signal to the kill." in words
+    assert f"after `--timeout` and one second, {int(Settings(store='').seconds) + 1} s by default," in words
     labels = yaml.safe_load(block("yaml"))["spec"]["selector"]["matchLabels"]
     assert labels == yaml.safe_load(block("yaml"))["spec"]["template"]["metadata"]["labels"]

@@ -19,9 +19,10 @@ from prometheus_client.parser import text_string_to_metric_families as plain_tex
 
 import archive
 from archive.server import lines
+from archive.server.connections import Connections
 from archive.server.lines import Lines
 from archive.server.problems import Reason, busy
-from archive.server.settings import MOST_LINES, MOST_OF_A_CLIENT
+from archive.server.settings import MOST_CONNECTIONS, MOST_LINES, MOST_OF_A_CLIENT
 from archive.store.store import Store
 from tests.server.test_limits import CHOKING, LOG, PATH, check_works, connected, heading
 from tests.support.processes import becomes
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 SERVER = Path("archive/server")
+PAGE = Path("docs/how-to/server.md").read_text("utf-8")
 NAME = re.compile(r"(process|debug_archive)_[a-z_]+")
 OPEN_METRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 
@@ -144,6 +146,46 @@ def test_a_server_without_its_store_lives_and_is_not_ready(tmp_path: Path) -> No
         "503 POST /v1/symbolicate",
     ]
     assert all("No such file" in line for line in said)
+
+
+def test_a_server_maps_nothing_of_its_store(server: Running) -> None:
+    """As the page says of what monitoring shows."""
+    assert server.ask("POST", PATH, LOG).status == 200
+    for process in (server.process.pid, *server.workers):
+        mapped = Path(f"/proc/{process}/maps").read_text("utf-8")
+        assert "/python" in mapped
+        assert str(server.store) not in mapped
+
+
+def test_every_number_stands_on_the_page(server: Running) -> None:
+    text = server.ask("GET", "/metrics", headers=OPEN_METRICS).data.decode()
+    parse: Callable[[str], Iterable[Metric]] = open_metrics
+    for family in parse(text):
+        kinds = {"counter": "_total", "info": "_info"}
+        name = family.name + kinds.get(family.type, "")
+        assert name in PAGE or family.name.startswith("process_"), name
+    for reason in (*Reason, "late", "left", "died", "ended"):
+        assert f"`{reason}`" in PAGE
+    named = set(re.findall(r"`((?:debug_archive|process)_\w+)", PAGE))
+    assert all(name in text for name in named), named
+
+
+def test_connections_are_bounded_in_all_and_of_an_address() -> None:
+    refused: list[tuple[Reason, str]] = []
+    connections = Connections(lambda reason, why: refused.append((reason, why)))
+    addresses = [f"10.0.0.{number // MOST_OF_A_CLIENT}" for number in range(MOST_CONNECTIONS)]
+    assert all(map(connections.opened, addresses))
+    assert not connections.opened("10.0.0.0")
+    assert not connections.opened("10.0.1.1")
+    assert connections.open == MOST_CONNECTIONS + 2  # until they are closed
+    assert refused == [
+        (Reason.ADDRESS, "10.0.0.0 has 256 connections already"),
+        (Reason.CONNECTIONS, "1,024 connections are open already"),
+    ]
+    for address in (*addresses, "10.0.0.0", "10.0.1.1"):
+        connections.closed(address)
+    assert connections.open == 0
+    assert connections.opened("10.0.0.0")
 
 
 # --- lines
