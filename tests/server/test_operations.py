@@ -158,6 +158,7 @@ def test_a_server_maps_nothing_of_its_store(server: Running) -> None:
 
 
 def test_every_number_stands_on_the_page(server: Running) -> None:
+    assert server.ask("GET", "/livez").status == 200
     text = server.ask("GET", "/metrics", headers=OPEN_METRICS).data.decode()
     parse: Callable[[str], Iterable[Metric]] = open_metrics
     for family in parse(text):
