@@ -155,9 +155,9 @@ class _WorkerProcesses(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Collect the numbers; none where the system does not say."""
-        living = [_of_process(pid) for pid in self._workers.pids]
-        if not any(living):
+        if not _of_process("self"):
             return
+        living = [_of_process(pid) for pid in self._workers.pids]
         memory = sum(facts.get("process_resident_memory_bytes", 0) for facts in living)
         seconds = _seconds_of_ended() + sum(facts.get("process_cpu_seconds", 0) for facts in living)
         # One that has ended is counted again once its end is known: until then the sum stays.
@@ -174,7 +174,7 @@ class _WorkerProcesses(Collector):
         )
 
 
-def _of_process(pid: int) -> dict[str, float]:
+def _of_process(pid: int | str) -> dict[str, float]:
     """What Linux says of a process, by the names of Prometheus; nothing of one that has ended."""
     found = ProcessCollector(pid=lambda: pid, registry=None).collect()
     return {family.name: family.samples[0].value for family in found}
