@@ -164,10 +164,10 @@ def test_models_stand_by_their_files_with_releases_and_days(tmp_path: Path) -> N
     folder = tmp_path / "store"
     with Store.open(folder, create=True) as store:
         for name, file, label in (
-            ("b.ptl", FILES[0], "1.4.2"),
-            ("A.ptl", FILES[1], ""),
+            ("b.ptl", FILES[1], "1.4.2"),
+            ("A.ptl", FILES[0], ""),
             ("a10.ptl", FILES[2], "2.0"),
-            ("b.ptl", FILES[0], "1.4.3"),
+            ("b.ptl", FILES[1], "1.4.3"),
         ):
             store.add(file, name=name, label=label)
         kept = {entry.file: entry for entry in store.entries()}
