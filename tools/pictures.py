@@ -42,7 +42,7 @@ def take(folder: Path) -> None:
         _picture(browser, place / "failures.html", ".cm-editor", folder / "failures.png")
         with _server(place / "store") as address:
             page = browser.new_page(viewport={"width": 1280, "height": 900})
-            page.goto(address)
+            page.goto(f"{address}/?example=1")
             page.screenshot(path=folder / "server.png")
             page.close()
 

@@ -16,7 +16,7 @@ from archive.cli.status import ExitStatus
 from archive.io.mapped import read_whole
 from archive.store.client import TOKEN_VARIABLE
 
-NEEDED = ("fastapi", "pebble", "prometheus_client", "uvicorn")
+NEEDED = ("fastapi", "markdown_it", "pebble", "prometheus_client", "uvicorn")
 SHORTEST_TOKEN = 16
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import counted
@@ -87,8 +87,11 @@ def entries_total(entries: Sequence[AnyEntry], bases: int) -> str:
 
 
 def day_of(seconds: int) -> str:
-    """A time as a day (UTC)."""
-    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+    """A time as a day (UTC); the last one that has a name for those after it, which a server may claim."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+    except (OverflowError, ValueError, OSError):
+        return date.max.isoformat()
 
 
 def entry_facts(entry: AnyEntry) -> dict[str, Any]:

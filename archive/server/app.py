@@ -1,7 +1,7 @@
-"""The application: its routes, its numbers, and the layer around all.
+"""The application: its routes, and the layer around all.
 
-``/healthz`` and ``/metrics`` are for those who run the server. The outermost layer refuses foreign hosts,
-counts requests, and ends those whose clients do not read.
+``/healthz``, ``/livez`` and ``/metrics`` are for those who run the server. The outermost layer refuses
+foreign hosts, counts requests, and ends those whose clients do not read.
 """
 
 from __future__ import annotations
@@ -9,109 +9,58 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    Counter,
-    Histogram,
-    generate_latest,
-)
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPEN_METRICS
+from starlette.requests import Request  # noqa: TC002 (FastAPI reads annotations)
 from starlette.responses import Response
 
 import archive
 from archive.app.sources import own_store
-from archive.base.errors import ArchiveError, shown
+from archive.base.errors import ArchiveError, one_line, shown
 from archive.server.companions import Companions
+from archive.server.connections import Connections
 from archive.server.desk import Desk
+from archive.server.html import Pages
+from archive.server.lines import Lines
 from archive.server.logs import Logs
+from archive.server.metrics import Metrics
 from archive.server.people import PeopleRoutes
-from archive.server.problems import GONE, HttpProblem, answer_refusals, answer_to
+from archive.server.problems import (
+    BUSY,
+    GONE,
+    OF_ALL,
+    REFUSED,
+    HttpProblem,
+    Reason,
+    answer_refusals,
+    answer_to,
+    busy,
+    header,
+)
 from archive.server.spool import Spool
 from archive.server.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from prometheus_client.core import Metric
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from archive.server.settings import Settings
-    from archive.server.work import Explained
     from archive.store.stores import OwnStore
 
 
-# --- numbers
-
-NAME = "debug_archive"
-LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""Seconds up to which requests are counted."""
-OUTCOMES = ("explained", "ambiguous", "unknown")
-"""What becomes of failures, as the fields of :class:`~archive.server.work.Explained`."""
-
-
-class Metrics:
-    """The numbers of a server."""
-
-    def __init__(self, workers: Workers, spool: Spool) -> None:
-        self.registry = CollectorRegistry()
-        self.requests = Counter(
-            f"{NAME}_requests", "Requests answered.", ["route", "status"], registry=self.registry
-        )
-        self.seconds = Histogram(
-            f"{NAME}_request_seconds",
-            "Seconds from a request's headers to the end of its answer.",
-            ["route"],
-            buckets=LATENCIES,
-            registry=self.registry,
-        )
-        self._failures = Counter(
-            f"{NAME}_failures",
-            "Failures in logs, by what became of them.",
-            ["outcome"],
-            registry=self.registry,
-        )
-        for outcome in OUTCOMES:
-            self._failures.labels(outcome)
-        self.registry.register(_Now(workers, spool))
-
-    def count(self, explained: Explained) -> None:
-        """Count the failures of a log."""
-        for outcome in OUTCOMES:
-            self._failures.labels(outcome).inc(getattr(explained, outcome))
-
-
-class _Now(Collector):
-    """What is in flight now, and the workers that were killed."""
-
-    def __init__(self, workers: Workers, spool: Spool) -> None:
-        self._workers = workers
-        self._spool = spool
-
-    def collect(self) -> Iterator[Metric]:
-        """Collect the numbers."""
-        workers = self._workers
-        yield GaugeMetricFamily(f"{NAME}_workers_busy", "Workers that work.", workers.busy)
-        yield GaugeMetricFamily(
-            f"{NAME}_requests_waiting", "Requests that wait for a worker.", workers.waiting
-        )
-        yield GaugeMetricFamily(
-            f"{NAME}_spool_bytes", "Bytes of bodies and answers on disk.", self._spool.held
-        )
-        killed = CounterMetricFamily(f"{NAME}_workers_killed", "Workers that were killed.", labels=["reason"])
-        for reason in ("late", "left", "died"):
-            killed.add_metric([reason], getattr(workers.killed, reason))
-        yield killed
-
-
 # --- operations
+
+HEALTH: dict[int | str, dict[str, Any]] = {200: {"description": "It can; `companions` says how many it has."}}
+LIVE: dict[int | str, dict[str, Any]] = {200: {"description": "It does."}}
+NUMBERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The numbers.",
+        "content": {form.partition(";")[0]: {} for form in (CONTENT_TYPE_PLAIN_0_0_4, OPEN_METRICS)},
+    }
+}
 
 
 class OperationsRoutes:
@@ -121,11 +70,16 @@ class OperationsRoutes:
         self._store = store
         self._metrics = metrics
         self.router = APIRouter()
-        self.router.add_api_route(
-            "/healthz", self.health, summary="Whether the store can be read", responses={503: {}}
-        )
-        self.router.add_api_route(
-            "/metrics", self.metrics, summary="Numbers for Prometheus", response_class=Response
+        route = self.router.add_api_route
+        route("/healthz", self.health, summary="Ask whether the store can be read", responses=HEALTH)
+        route("/livez", self.live, summary="Ask whether the server answers", responses=LIVE)
+        route(
+            "/metrics",
+            self.metrics,
+            summary="Get numbers for Prometheus",
+            response_class=Response,
+            openapi_extra={"parameters": [header("Accept", "Which form of Prometheus is wanted.")]},
+            responses=NUMBERS,
         )
 
     def health(self) -> dict[str, object]:
@@ -133,17 +87,24 @@ class OperationsRoutes:
         try:
             return {"status": "ok", "companions": len(self._store.entries())}
         except (ArchiveError, OSError) as error:
-            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+            raise busy(Reason.STORE, str(error)) from None
 
-    def metrics(self) -> Response:
-        """The numbers, as text."""
-        return Response(generate_latest(self._metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    async def live(self) -> dict[str, object]:
+        """Whether the server answers at all, whatever its store and its workers do."""
+        return {"status": "ok"}
+
+    def metrics(self, request: Request) -> Response:
+        """The numbers, as text or in the form of OpenMetrics, as `Accept` says."""
+        text, media_type = self._metrics.text(request.headers.get("accept", ""))
+        return Response(text, media_type=media_type)
 
 
 # --- guard
 
 ACCESS = logging.getLogger("archive.server.access")
 """Gets a line a request: nothing of bodies, and no query, which may have patterns of logs."""
+ABORT = "abort"
+"""Where the state of a request has what ends its connection at once."""
 LONGEST_PATH = 200
 UNKNOWN = "other"
 """The label of requests that no route takes."""
@@ -154,9 +115,10 @@ PLAIN = (b"x-content-type-options", b"nosniff")
 class RequestGuard:
     """Counts the requests to an application, and bounds the time of each piece of an answer."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, lines: Lines, settings: Settings) -> None:
         self._app = app
         self._metrics = metrics
+        self._lines = lines
         self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -164,19 +126,34 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, status, size = time.perf_counter(), GONE, 0
+        start, status, size, is_deaf = time.perf_counter(), GONE, 0, False
 
         async def send_in_time(message: Message) -> None:
-            nonlocal status, size
+            nonlocal status, size, is_deaf
             size += len(message.get("body", b""))
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), PLAIN]
-            async with asyncio.timeout(self._settings.seconds):
-                await send(message)
+            try:
+                async with asyncio.timeout(self._settings.seconds):
+                    await send(message)
+            except TimeoutError:
+                is_deaf = True
+                raise
 
         try:
-            await self._inner(scope)(scope, receive, send_in_time)
+            with self._metrics.in_flight.track_inprogress():
+                await self._inner(scope)(scope, receive, send_in_time)
+        except asyncio.CancelledError:  # the server ends, and waits no longer
+            if status == GONE:
+                scope["state"][REFUSED] = ending = busy(Reason.ENDING, "the server ends; try again")
+                await answer_to(ending)(scope, receive, send_in_time)
+        except Exception:
+            if not is_deaf:
+                raise
+            why = f"a client did not take a piece of its answer in {self._settings.seconds:g} s"
+            self._lines.write("clients that do not read", f"{why}; its connection is closed")
+            scope["state"][ABORT]()  # closed in order, it would stay open until the client reads
         finally:
             route = getattr(scope.get("route"), "path", UNKNOWN)
             self._metrics.requests.labels(route, status).inc()
@@ -184,6 +161,15 @@ class RequestGuard:
             self._metrics.seconds.labels(route).observe(seconds)
             path = quote(scope["path"])[:LONGEST_PATH]
             ACCESS.info("%s %s %d %.0f ms %d bytes", scope["method"], path, status, 1000 * seconds, size)
+            if status in BUSY:
+                problem = scope.get("state", {}).get(REFUSED)
+                reason, why = (problem.reason, problem.detail) if problem else (UNKNOWN, UNKNOWN)
+                self.refuse(reason, f"{status} {scope['method']} {route}: {why}")
+
+    def refuse(self, reason: Reason | str, line: str) -> None:
+        """Count what is refused for now, and write a line about it."""
+        self._metrics.refused.labels(reason).inc()
+        self._lines.write(f"requests refused ({reason})", one_line(line))
 
     def _inner(self, scope: Scope) -> ASGIApp:
         """The application; or a refusal of hosts that are not the server's.
@@ -214,8 +200,10 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self._store = own_store(settings.store)
         self._spool = Spool(settings.spool)
-        self.workers = Workers(settings)
-        metrics = Metrics(self.workers, self._spool)
+        self._lines = Lines()
+        self.workers = Workers(settings, self._lines)
+        self.connections = Connections(lambda reason, why: self.app.refuse(reason, f"503 {why}"))
+        metrics = Metrics(self.workers, self._spool, self.connections, self._store)
         desk = Desk(settings, self._spool, self.workers, metrics.count)
         app = FastAPI(
             title="debug-archive",
@@ -223,16 +211,17 @@ class Service:
             description=DESCRIPTION,
             docs_url=None,  # FastAPI's pages load scripts from other servers
             redoc_url=None,
+            responses=OF_ALL,
         )
         for part in (
             Logs(desk),
             Companions(settings, self._spool, self.workers, self._store),
             OperationsRoutes(self._store, metrics),
-            PeopleRoutes(desk, self._store, app.openapi),
+            PeopleRoutes(Pages(settings.store), desk, self.workers, self._store, app.openapi),
         ):
             app.include_router(part.router)
         answer_refusals(app)
-        self.app = RequestGuard(app, metrics, settings)
+        self.app = RequestGuard(app, metrics, self._lines, settings)
 
     async def start(self) -> None:
         """Start the workers, each of which opens the store."""
@@ -244,5 +233,6 @@ class Service:
     async def stop(self) -> None:
         """End the workers, and remove what lies on the disk."""
         await self.workers.close()
+        self._lines.close()
         self._spool.close()
         self._store.close()

@@ -12,7 +12,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Path, Query
+from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request  # noqa: TC002 (FastAPI reads annotations)
 from starlette.responses import Response
@@ -22,7 +23,7 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.quick_dataclass import dataclass
 from archive.reader.facts import MAX_ID
 from archive.server import work
-from archive.server.problems import JSON, HttpProblem, documented
+from archive.server.problems import JSON, HttpProblem, Reason, busy, documented, header
 from archive.server.settings import LONGEST_NAME
 from archive.server.spool import CLOSE, receive
 from archive.store.entries import COMPANIONS, MOST_LISTED, entry_json
@@ -112,7 +113,14 @@ class Companions:
         self._store = store
         self.router = APIRouter(prefix=COMPANIONS)
         route = self.router.add_api_route
-        route("", self.page, summary="List companions", response_class=Response, responses=LISTED)
+        route(
+            "",
+            self.page,
+            summary="List companions",
+            response_class=Response,
+            openapi_extra={"parameters": ASKED[:1]},
+            responses=LISTED,
+        )
         route(
             "",
             self.add,
@@ -121,8 +129,16 @@ class Companions:
             response_class=Response,
             openapi_extra=SENT,
             responses=ADDED,
+            dependencies=[Depends(BEARER)],
         )
-        route("/{id}", self.give, summary="A companion file", response_class=Response, responses=GIVEN)
+        route(
+            "/{id}",
+            self.give,
+            summary="Get a companion file",
+            response_class=Response,
+            openapi_extra={"parameters": ASKED},
+            responses=GIVEN,
+        )
         route("/{id}", self.give, methods=["HEAD"], include_in_schema=False)
 
     def page(
@@ -130,7 +146,9 @@ class Companions:
         request: Request,
         *,
         after: Annotated[str, Query(description="The id after which the page begins.")] = "",
-        limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
+        limit: Annotated[
+            int, Query(ge=1, le=MOST_LISTED, description="How many companions a page has at most.")
+        ] = 100,
         prefix: Annotated[int | None, Query(ge=0, description="The prefix of unique handles.")] = None,
         name: Annotated[str, Query(description="A part of the file's name, top class or label.")] = "",
         facts: Annotated[bool, Query(description="List handles and code records, too.")] = False,
@@ -139,7 +157,7 @@ class Companions:
         try:
             every = self._store.entries()
         except (ArchiveError, OSError) as error:
-            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+            raise busy(Reason.STORE, str(error)) from None
         entries = [entry for entry in every if prefix in (None, entry.prefix) and entry.has_in_name(name)]
         page, following = _page(entries, after, limit)
         content = {
@@ -153,11 +171,14 @@ class Companions:
     def give(
         self,
         request: Request,
-        id: str,  # noqa: A002 (the parameter's name)
+        id: Annotated[  # noqa: A002 (the parameter's name)
+            str,
+            Path(description="An archive id, a prefix of unique handles, a file's name, or a release of it."),
+        ],
         *,
         digest: Annotated[str, Query(description="That of the list, where several have the id.")] = "",
     ) -> Response:
-        """A companion file, or a part of it."""
+        """A companion file, or a part of it; `HEAD` gives its headers only."""
         entry = self._named(id, digest)
         headers = {**MAY_CHANGE, "Debug-Archive-Id": entry.archive_id}
         tag = f'"{entry.digest}"'
@@ -170,9 +191,7 @@ class Companions:
         except (ArchiveError, OSError) as error:
             raise HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None
         if digest_of(data).hex() != entry.digest:
-            raise HttpProblem(
-                HTTPStatus.SERVICE_UNAVAILABLE, "the companion was replaced this moment; try again"
-            )
+            raise busy(Reason.REPLACED, "the companion was replaced this moment; try again")
         return data
 
     async def add(
@@ -209,7 +228,7 @@ class Companions:
         try:
             meant: Sequence[AnyEntry] = self._store.find(word)
         except (ArchiveError, OSError) as error:
-            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+            raise busy(Reason.STORE, str(error)) from None
         entries = [entry for entry in meant if digest in {"", entry.digest}]
         if len(entries) == 1:
             return entries[0]
@@ -233,11 +252,20 @@ def _page(entries: Sequence[AnyEntry], after: str, limit: int) -> tuple[Sequence
     return page, last if entries[-1].archive_id > last else None
 
 
-SENT = {
-    "requestBody": {"required": True, "content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}}
-}
+BODY = {"type": "string", "format": "binary", "description": "A companion, or an archive with debug info."}
+SENT = {"requestBody": {"required": True, "content": {BINARY: {"schema": BODY}}}}
+BEARER = HTTPBearer(auto_error=False, description="The server's token.")
+"""Describes the token; what is wrong with one is said by the route."""
+ASKED = [
+    header("If-None-Match", "Tags of what the client has: if one is that of the answer, it has no body."),
+    header("Range", "The part of the file that is wanted: `bytes=0-99`."),
+    header("If-Range", "The tag of the file that the part is of; if it has another one, all of it comes."),
+]
+OUT_OF_BOUNDS = documented("A parameter is out of its bounds.")
 LISTED: dict[int | str, dict[str, Any]] = {
-    200: {"description": "A page of companions.", "content": {JSON: {}}}
+    200: {"description": "A page of companions.", "content": {JSON: {}}},
+    304: {"description": "The client has it: `If-None-Match`."},
+    422: OUT_OF_BOUNDS,
 }
 ADDED: dict[int | str, dict[str, Any]] = {
     200: {"description": "The store has it already.", "content": {JSON: {}}},
@@ -245,13 +273,17 @@ ADDED: dict[int | str, dict[str, Any]] = {
     401: documented("The token is missing or wrong."),
     403: documented("The server is read only."),
     409: documented("Another archive has its id, or its handle prefix."),
+    408: documented("The body did not arrive in time."),
     413: documented("The body is too long."),
+    422: OUT_OF_BOUNDS,
+    504: documented("The work took too long and was ended."),
 }
 GIVEN: dict[int | str, dict[str, Any]] = {
     200: {"description": "The companion, as it was added.", "content": {BINARY: {}}},
-    206: {"description": "The part that Range asks for."},
-    304: {"description": "The client has it: If-None-Match."},
+    206: {"description": "The part that `Range` asks for.", "content": {BINARY: {}}},
+    304: {"description": "The client has it: `If-None-Match`."},
     404: documented("No companion has that id."),
     409: documented("Several companions have an id of that beginning."),
     416: {"description": "It has no such part."},
+    422: OUT_OF_BOUNDS,
 }

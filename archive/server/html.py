@@ -9,17 +9,21 @@ import html
 import re
 from functools import cache
 from http import HTTPStatus
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from starlette.responses import Response
 
+from archive.io.urls import is_url
 from archive.page.document import BUNDLE, hash_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MEDIA_TYPE = "text/html; charset=utf-8"
-OWN_STYLE = "label{display:block;margin:.6rem 0}textarea{width:100%;font-family:var(--mono);font-size:.84rem}"
+PRODUCT = "debug-archive"
+OWN_STYLE = Path(__file__).with_name("page.css")
 POLICY = re.compile(rb'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
 HEAD_BYTES = 4096
 """Bytes of a page in which its policy stands."""
@@ -31,34 +35,73 @@ PRIVATE = {
 }
 """Headers of all pages: nobody learns where the reader was, shows the page in another, or keeps it."""
 LINKS = (("/", "Explain a log"), ("/report", "Report on a model"), ("/models", "Models"), ("/docs", "HTTP"))
+FIGURE, UNBROKEN = "figure", "unbroken"
+"""Classes of columns: numbers, and words that are not broken."""
 
 
-def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """A table of HTML in cells."""
-    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str] = ()) -> str:
+    """A table of HTML in cells; where a screen is narrow, each cell is a line with its title.
+
+    Args:
+        kinds: the class of each column; "" for none.
+    """
+    kinds = kinds or [""] * len(titles)
+    marks = [f' class="{kind}"' if kind else "" for kind in kinds]
+    head = "".join(f'<th scope="col"{mark}>{title}</th>' for title, mark in zip(titles, marks, strict=True))
+    columns = [f'<td{mark} data-title="{title}">' for title, mark in zip(titles, marks, strict=True)]
+    body = "".join(
+        f"<tr>{''.join(f'{start}{cell}</td>' for start, cell in zip(columns, row, strict=True))}</tr>"
+        for row in rows
+    )
     return f'<table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def page(
-    title: str, body: str, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None
-) -> Response:
-    """A page."""
-    links = "".join(f'<li><a href="{address}">{words}</a></li>' for address, words in LINKS)
-    content = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{text_of(title)}: debug-archive</title><style>{_style()}</style></head><body>"
-        f"<header><h1>{text_of(title)}</h1></header>"
-        f'<nav class="sections" aria-label="Pages"><ul>{links}</ul></nav>'
-        f"<main><section>{body}</section></main></body></html>"
-    )
-    policy = (
-        f"default-src 'none'; style-src '{hash_of(_style())}'; base-uri 'none'; form-action 'self'; "
-        f"{NO_FRAMES}"
-    )
-    every = {"Content-Security-Policy": policy, **PRIVATE, **(headers or {})}
-    return Response(content.encode("utf-8", "backslashreplace"), status, every, MEDIA_TYPE)
+class Pages:
+    """The pages of a server, each under the name of its store.
+
+    Args:
+        store: the store's path or URL, of which the last part is shown.
+    """
+
+    def __init__(self, store: str) -> None:
+        self._name = _name_in(store) if is_url(store) else Path(store).resolve().name
+
+    def page(
+        self,
+        at: str,
+        title: str,
+        body: str,
+        status: int = HTTPStatus.OK,
+        headers: dict[str, str] | None = None,
+    ) -> Response:
+        """A page; ``at`` is the address that leads to it."""
+        marks = {at: ' aria-current="page"'}
+        links = "".join(
+            f'<li><a href="{address}"{marks.get(address, "")}>{words}</a></li>' for address, words in LINKS
+        )
+        content = (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{text_of(title)}: {text_of(self._name)}, {PRODUCT}</title>"
+            f"<style>{_style()}</style></head>"
+            '<body><a class="skip" href="#content">To the content</a>'
+            f'<header class="top"><a href="/">{PRODUCT}</a><span>{text_of(self._name)}</span></header>'
+            f'<nav class="sections" aria-label="Pages"><ul>{links}</ul></nav>'
+            f'<main id="content" tabindex="-1"><section><h1>{text_of(title)}</h1>{body}</section></main>'
+            "</body></html>"
+        )
+        policy = (
+            f"default-src 'none'; style-src '{hash_of(_style())}'; base-uri 'none'; form-action 'self'; "
+            f"{NO_FRAMES}"
+        )
+        every = {"Content-Security-Policy": policy, **PRIVATE, **(headers or {})}
+        return Response(content.encode("utf-8", "backslashreplace"), status, every, MEDIA_TYPE)
+
+
+def _name_in(url: str) -> str:
+    """The last part of a URL: nothing of its users, passwords and queries."""
+    parts = urlsplit(url)
+    return PurePosixPath(parts.path).name or parts.hostname or ""
 
 
 def headers_of(start: bytes) -> dict[str, str]:
@@ -71,4 +114,4 @@ def headers_of(start: bytes) -> dict[str, str]:
 
 @cache
 def _style() -> str:
-    return (BUNDLE / "page.css").read_text("utf-8") + OWN_STYLE
+    return (BUNDLE / "page.css").read_text("utf-8") + OWN_STYLE.read_text("utf-8")

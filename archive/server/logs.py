@@ -10,8 +10,8 @@ from starlette.requests import Request  # noqa: TC002 (FastAPI reads annotations
 from starlette.responses import Response
 
 from archive.server import work
-from archive.server.problems import JSON, HttpProblem, documented
-from archive.server.work import HandlesRequest, LogRequest, Pattern
+from archive.server.problems import JSON, HttpProblem, documented, header
+from archive.server.work import ABOUT_IDS, ABOUT_NAMES, HandlesRequest, LogRequest, Pattern
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,14 +42,14 @@ class Logs:
             description=ABOUT,
             response_class=Response,
             responses=RESPONSES,
-            openapi_extra={"requestBody": REQUEST},
+            openapi_extra={"parameters": [PACKED], "requestBody": REQUEST},
         )
 
     async def symbolicate(
         self,
         request: Request,
-        id: Annotated[Pattern | None, Query(description="A pattern of ids in the log.")] = None,  # noqa: A002 (the parameter's name)
-        model: Annotated[Pattern | None, Query(description="A pattern of models' names in the log.")] = None,
+        id: Annotated[Pattern | None, Query(description=ABOUT_IDS)] = None,  # noqa: A002 (the parameter's name)
+        model: Annotated[Pattern | None, Query(description=ABOUT_NAMES)] = None,
     ) -> Response:
         """Explain a log, or look up handles."""
         if request.headers.get("content-encoding", "").lower() not in ENCODINGS:
@@ -66,10 +66,13 @@ def _counts(explained: Explained | None, _: Path) -> dict[str, str]:
     return {f"Debug-Archive-{name.capitalize()}": str(count) for name, count in counts.items()}
 
 
+PACKED = header("Content-Encoding", "`gzip` where the log is packed.")
 REQUEST = {
     "required": True,
     "content": {
-        "text/plain": {"schema": {"type": "string", "format": "binary"}},
+        "text/plain": {
+            "schema": {"type": "string", "format": "binary", "description": "The log, as it is or gzipped."}
+        },
         JSON: {"schema": {"anyOf": [LogRequest.model_json_schema(), HandlesRequest.model_json_schema()]}},
     },
 }
@@ -89,8 +92,9 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     },
     400: documented("The pattern isn't a regular expression, or the body isn't JSON or gzip."),
     404: documented("No archive has that id."),
+    422: documented("A parameter or a field is none that the request has, or out of its bounds."),
+    415: documented("`Content-Encoding` is neither `gzip` nor `identity`."),
     408: documented("The body did not arrive in time."),
     413: documented("The body, or its explanation, is too long."),
-    503: documented("All workers are busy; Retry-After says when to ask again."),
     504: documented("The work took too long and was ended."),
 }

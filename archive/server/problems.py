@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -24,23 +25,52 @@ JSON, MEDIA_TYPE = "application/json", "application/problem+json"
 GONE = 499
 """The status of requests whose clients left, as proxies log it."""
 BUSY = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE)
+REFUSED = "refused"
+"""Where the state of a request has its refusal."""
+
+
+class Reason(StrEnum):
+    """Why a request is refused for now: the client may come again. ``/metrics`` counts each."""
+
+    QUEUE = "queue"  # as many requests wait as may
+    WAIT = "wait"  # no worker was free in time
+    WORKER = "worker"  # workers died of it, or before they could begin
+    SPOOL = "spool"  # other requests have all the room on the disk
+    DISK = "disk"  # the disk is full
+    STORE = "store"  # the store cannot be read
+    REPLACED = "replaced"  # a companion was replaced while it was read
+    CONNECTIONS = "connections"  # as many connections are open as may be
+    ADDRESS = "address"  # the same of one address
+    ENDING = "ending"  # the server ends, and waits no longer
 
 
 class HttpProblem(Exception):  # noqa: N818 (RFC 9457's word)
-    """A request that is refused."""
+    """A request that is refused; ``reason`` says why it is refused only for now."""
 
-    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(status, detail, headers)
+    def __init__(
+        self, status: int, detail: str, headers: Mapping[str, str] | None = None, reason: Reason | None = None
+    ) -> None:
+        super().__init__(status, detail, headers, reason)
         self.status = HTTPStatus(status)
         self.detail = detail
         self.headers = dict(headers or {})
-        if self.status in BUSY:
-            self.headers.setdefault("Retry-After", str(RETRY_AFTER))
+        self.reason = reason
+
+
+def busy(reason: Reason, detail: str) -> HttpProblem:
+    """The refusal of a request that may come again."""
+    status = HTTPStatus.INSUFFICIENT_STORAGE if reason is Reason.DISK else HTTPStatus.SERVICE_UNAVAILABLE
+    return HttpProblem(status, detail, {"Retry-After": str(RETRY_AFTER)}, reason)
 
 
 def full_disk() -> HttpProblem:
     """The refusal where the server's disk or quota has no space."""
-    return HttpProblem(HTTPStatus.INSUFFICIENT_STORAGE, "the server's disk is full")
+    return busy(Reason.DISK, "the server's disk is full")
+
+
+def note_refusal(request: Request, problem: HttpProblem) -> None:
+    """Let the layer around all know why a request is refused."""
+    setattr(request.state, REFUSED, problem)
 
 
 def answer_to(problem: HttpProblem) -> JSONResponse:
@@ -59,11 +89,30 @@ def documented(words: str) -> dict[str, object]:
     return {"description": words, "content": {MEDIA_TYPE: {}}}
 
 
+def header(name: str, words: str) -> dict[str, object]:
+    """A header of requests, as the description of a route has it."""
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "schema": {"type": "string"},
+        "description": words,
+    }
+
+
+OF_ALL: dict[int | str, dict[str, Any]] = {
+    421: documented("The request calls the server by a name that is not its own."),
+    503: documented("For now: workers, disk or store are not at hand; `Retry-After` says when to ask again."),
+}
+"""Refusals of all routes."""
+
+
 def answer_refusals(app: FastAPI) -> None:
     """Let every refusal become a problem of one sentence."""
 
     @app.exception_handler(HttpProblem)
-    def _(_: Request, problem: HttpProblem) -> Response:
+    def _(request: Request, problem: HttpProblem) -> Response:
+        note_refusal(request, problem)
         return answer_to(problem)
 
     @app.exception_handler(HTTPException)
@@ -81,8 +130,9 @@ def answer_refusals(app: FastAPI) -> None:
         return Response(status_code=GONE)
 
     @app.exception_handler(OSError)
-    def _(_: Request, error: OSError) -> Response:
+    def _(request: Request, error: OSError) -> Response:
         if error.errno in NO_SPACE:
+            note_refusal(request, full_disk())
             return answer_to(full_disk())
         raise error
 

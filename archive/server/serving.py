@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,12 +17,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from archive.base.errors import ArchiveError
 from archive.base.signals import ENDING_SIGNALS, handled_by
-from archive.server.app import ACCESS, Service
+from archive.server.app import ABORT, ACCESS, Service
 from archive.server.settings import (
     BYTES_OF_A_PIECE,
     LEAST_PIECES,
-    MOST_CONNECTIONS,
-    MOST_OF_A_CLIENT,
     MOST_OF_HEADERS,
     RETRY_AFTER,
     SECONDS_OF_GOODBYE,
@@ -35,6 +32,7 @@ if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport
     from collections.abc import Callable, Iterator
 
+    from archive.server.connections import Connections
     from archive.server.settings import Settings
 
 # --- protocol
@@ -81,17 +79,16 @@ class PromptProtocol(H11Protocol):
     """Closes a connection whose headers take too many ``seconds``; uvicorn itself waits for them for ever."""
 
     seconds = SECONDS_OF_HEADERS
-    clients: Counter[str]
+    open: Connections
     conn: CountedConnection
     _due: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
         super().connection_made(transport)
+        self.app_state = {**self.app_state, ABORT: transport.abort}
         self.conn = CountedConnection(h11.SERVER, MOST_OF_HEADERS)
-        host = self.client[0] if self.client else ""
-        self.clients[host] += 1
-        if self.clients[host] > MOST_OF_A_CLIENT:
+        if not self.open.opened(self._address):
             transport.write(TOO_MANY)
             transport.close()
         self._expect()
@@ -119,6 +116,10 @@ class PromptProtocol(H11Protocol):
             self._say_goodbye()
 
     @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    @property
     def _is_answering(self) -> bool:
         return bool(self.cycle) and not self.cycle.response_complete
 
@@ -132,7 +133,7 @@ class PromptProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""
         self._cancel()
-        self.clients[self.client[0] if self.client else ""] -= 1
+        self.open.closed(self._address)
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
@@ -156,20 +157,22 @@ class PromptProtocol(H11Protocol):
             self._due = None
 
 
-def protocol_of(seconds: float) -> type[PromptProtocol]:
-    """The protocol of a server whose requests may take this long."""
+def protocol_of(seconds: float, connections: Connections) -> type[PromptProtocol]:
+    """The protocol of a server whose requests may take this long, and which counts its connections."""
 
     class Protocol(PromptProtocol):
-        """With the seconds of this server."""
+        """With the seconds and connections of this server."""
 
     Protocol.seconds = min(seconds, SECONDS_OF_HEADERS)
-    Protocol.clients = Counter()
+    Protocol.open = connections
     return Protocol
 
 
 # --- serving
 
 BACKLOG = 2048
+CLOSED_EARLY = "ASGI callable returned without completing response."
+"""What uvicorn says where a client did not take its answer, or the server waits no longer."""
 
 
 class _Server(Server):
@@ -224,22 +227,27 @@ def log_access(file: str) -> None:
     ACCESS.propagate = False
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of uvicorn's says what the layer around the application has not said already."""
+    return record.msg != CLOSED_EARLY
+
+
 def serve(settings: Settings, listening: socket.socket, started: Callable[[], None]) -> None:
     """Answer requests, until SIGINT or SIGTERM; those that have begun are finished.
 
     ``started`` is called when all workers are ready.
     """
     logging.basicConfig(format="debug-archive: %(message)s", level=logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     service = Service(settings)
     config = Config(
         service.app,
-        http=protocol_of(settings.seconds),
+        http=protocol_of(settings.seconds, service.connections),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=SECONDS_OF_IDLENESS,
         timeout_graceful_shutdown=int(settings.seconds) + 1,
     )

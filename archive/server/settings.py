@@ -57,6 +57,13 @@ SECONDS_OF_START = 60.0
 """Seconds in which a worker must be ready."""
 SECONDS_TO_NEXT_START = 1.0
 """Seconds between two tries to start one."""
+SECONDS_TO_NEXT_LOOK = 1.0
+"""Seconds between two looks at whether idle workers live."""
+
+# --- lines on standard error
+
+MOST_LINES, SECONDS_OF_LINES = 10, 10.0
+"""Lines of a kind that are written in so many seconds; further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from starlette.requests import ClientDisconnect
 
-from archive.server.problems import HttpProblem
+from archive.server.problems import HttpProblem, Reason, busy
 from archive.server.settings import SECONDS_OF_REST, SECONDS_OF_SILENCE
 
 try:
@@ -70,7 +70,7 @@ class Spool:
     def take(self, count: int) -> None:
         """Count bytes in."""
         if self.held + count > self._room:
-            raise HttpProblem(503, FULL)
+            raise busy(Reason.SPOOL, FULL)
         self.held += count
 
     def close(self) -> None:

@@ -29,8 +29,9 @@ from archive.page.report import report
 from archive.page.shown import Shown
 from archive.render.as_json import as_json
 from archive.render.symbolicate import causes_facts, symbolication_facts
+from archive.server.example import example_of
 from archive.server.forms import FormError, fields_of
-from archive.server.problems import HttpProblem, full_disk
+from archive.server.problems import HttpProblem, Reason, busy, full_disk
 from archive.server.settings import (
     EXCERPT_BYTES,
     INFLATED_A_BYTE,
@@ -58,39 +59,47 @@ if TYPE_CHECKING:
 
 Handle = Annotated[int, Field(ge=0, lt=1 << 63)]
 Pattern = Annotated[str, Field(max_length=LONGEST_PATTERN)]
+ABOUT_IDS = (
+    "A pattern of what names a model in the log: an archive id, handle prefix or serialization id. The first "
+    "group of this regular expression is the id, or all that it finds."
+)
+ABOUT_NAMES = "The same for the name of a file, of the top module's class, or the label of a release."
 
 
 class LogRequest(BaseModel):
-    """A log to be explained.
-
-    Attributes:
-        log: the log.
-        id: a pattern of what names a model in the log: an archive id, handle prefix or serialization id.
-        model: the same for the name of a file, or of the top module's class.
-        top: how many causes the answer has; all if it is left out.
-    """
+    """A log to be explained."""
 
     model_config = ConfigDict(extra="forbid")
 
-    log: str
-    id: Pattern | None = None
-    model: Pattern | None = None
-    top: Annotated[int, Field(ge=1)] | None = None
+    log: Annotated[str, Field(description="The log.")]
+    id: Annotated[Pattern | None, Field(description=ABOUT_IDS)] = None
+    model: Annotated[Pattern | None, Field(description=ABOUT_NAMES)] = None
+    top: Annotated[
+        Annotated[int, Field(ge=1)] | None,
+        Field(description="How many causes the answer has; all if it is left out."),
+    ] = None
 
 
 class HandlesRequest(BaseModel):
-    """Handles to be looked up.
-
-    Attributes:
-        handles: those of one failure, inner ones first; numbers, or strings of digits.
-        archive: the archive id or its beginning, the handle prefix, or the serialization id; unique handles
-            name their archive themselves.
-    """
+    """Handles to be looked up."""
 
     model_config = ConfigDict(extra="forbid")
 
-    handles: Annotated[list[Handle], Field(min_length=1, max_length=MOST_HANDLES)]
-    archive: Annotated[str, Field(min_length=1, max_length=LONGEST_PATTERN)] | None = None
+    handles: Annotated[
+        list[Handle],
+        Field(
+            min_length=1,
+            max_length=MOST_HANDLES,
+            description="Those of one failure, inner ones first; numbers, or strings of digits.",
+        ),
+    ]
+    archive: Annotated[
+        Annotated[str, Field(min_length=1, max_length=LONGEST_PATTERN)] | None,
+        Field(
+            description="The archive id or its beginning, the handle prefix, or the serialization id; unique "
+            "handles name their archive themselves."
+        ),
+    ] = None
 
 
 # --- shelf
@@ -210,7 +219,7 @@ def _refused(error: Exception) -> HttpProblem:
             bound = f"{error.resource} is limited to {error.limit:,}, found {error.actual:,}"
             status, detail = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{bound}; send the log in parts"
         case UnreadableError():
-            status, detail = HTTPStatus.SERVICE_UNAVAILABLE, str(error)
+            return busy(Reason.STORE, one_line(str(error))[:LONGEST_DETAIL])
         case TakenError():
             status, detail = HTTPStatus.CONFLICT, str(error)
         case ArchiveError():
@@ -253,7 +262,8 @@ def explain_json(body: Path, answer: Path) -> Explained | None:
                 raise HttpProblem(HTTPStatus.NOT_FOUND, f"{count} {what}; GET /v1/companions lists all")
             with models.using(known[0], models, lambda archive: archive) as opened:
                 facts = symbolication_facts(opened.symbolicate(request.handles, Style.CURRENT))
-                out.write(as_json({"archive": opened.archive_id.hex(), **facts}).encode())
+                named = {"model": known[0].file, "archive": opened.archive_id.hex()}
+                out.write(as_json({**named, **facts}).encode())
             return None
         return _explain(request, models, out)
 
@@ -287,6 +297,13 @@ def report_of(body: Path, answer: Path, content_type: str) -> None:
     source = FileInMemory(model.value, model.file or "the model")
     with answer.open("wb") as out:
         report(source, out, show=_shown(fields), limits=_worker.shelf.store.limits)
+
+
+@_refusing
+def example() -> str:
+    """A log that the store explains; "" where there is none."""
+    with _worker.shelf.models() as models:
+        return example_of(models)
 
 
 def _fields(body: Path, content_type: str) -> dict[str, FormField]:

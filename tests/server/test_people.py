@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
 
+from archive.render.store import day_of
 from archive.server.forms import FormError, fields_of
 from archive.server.html import headers_of
 from archive.store.store import Store
@@ -61,6 +64,41 @@ def check_headers(reply: Reply) -> None:
     assert reply.headers["referrer-policy"] == "no-referrer"
     assert reply.headers["x-frame-options"] == "DENY"
     assert reply.headers["cache-control"] == "no-store"
+
+
+def check_frame(reply: Reply, at: str, server: Running) -> None:
+    """Every page names the product and its store, marks itself in the navigation, and asks for one thing."""
+    text = reply.data.decode()
+    name = Path(server.store).name
+    assert f'<header class="top"><a href="/">debug-archive</a><span>{name}</span></header>' in text
+    assert re.search(rf"<title>[^<]+: {name}, debug-archive</title>", text)
+    assert re.findall(r'<a href="(\S+)" aria-current="page">', text) == [at]
+    assert text.count("<h1>") == 1
+    assert text.count('<button class="primary">') == text.count("<button") == (at != "/docs")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_has_the_same_frame(server: Running, path: str) -> None:
+    check_frame(server.ask("GET", path), path, server)
+
+
+def test_the_example_is_a_failure_that_the_store_explains(server: Running, tmp_path: Path) -> None:
+    """One click fills it in, another one explains it; a store without handles offers none."""
+    assert b'href="/?example=1"' in server.ask("GET", "/").data
+    text = server.ask("GET", "/?example=1").data.decode()
+    found = re.search(r"(?s)<textarea[^>]*>\n(.*?)</textarea>", text)
+    assert found
+    data = data_of(dropped(server, unescape(found[1]).encode()).data)
+    causes = data["failures"]["causes"]
+    assert causes["count"] == [1]
+    assert data["failures"]["unexplained"] == 0
+    assert "an example, which did not happen" in found[1]
+    assert "<--- HERE" in causes["excerpt"][0]
+
+    with Running(store_of(tmp_path / "store", []), "--workers", 1) as running:
+        assert b"example" not in running.ask("GET", "/").data.partition(b"<main")[2]
+        text = running.ask("GET", "/?example=1").data.decode()
+        assert "No model of this store has a failure that could be an example." in text
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -116,16 +154,107 @@ def test_a_model_is_answered_with_its_report(server: Running, tmp_path: Path) ->
 
 def test_the_store_is_a_table(server: Running) -> None:
     text = server.ask("GET", "/models").data.decode()
-    assert all(f"<td>{file.name}</td>" in text for file in FILES)
+    assert all(f'<td data-title="File">{file.name}</td>' in text for file in FILES)
     for part in ("Rank", "ranker"):
         text = server.ask("GET", f"/models?name={part}").data.decode()
         assert [file.name for file in FILES if file.name in text] == ["Ranker.ptdbg"]
 
 
+def test_models_stand_by_their_files_with_releases_and_days(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    with Store.open(folder, create=True) as store:
+        for name, file, label in (
+            ("b.ptl", FILES[1], "1.4.2"),
+            ("A.ptl", FILES[0], ""),
+            ("a10.ptl", FILES[2], "2.0"),
+            ("b.ptl", FILES[1], "1.4.3"),
+        ):
+            store.add(file, name=name, label=label)
+        kept = {entry.file: entry for entry in store.entries()}
+    with Running(folder, "--workers", 1) as running:
+        text = running.ask("GET", "/models").data.decode()
+        one = running.ask("GET", "/models?name=1.4.3").data.decode()
+        none = running.ask("GET", "/models?name=none").data.decode()
+        request = json.dumps({"log": LOG.decode()}).encode()
+        answer = running.ask("POST", "/v1/symbolicate", request, {"Content-Type": "application/json"})
+        handles = json.dumps({"handles": [kept["b.ptl"].facts.handles[0][0]], "archive": kept["b.ptl"].key})
+        looked = running.ask(
+            "POST", "/v1/symbolicate", handles.encode(), {"Content-Type": "application/json"}
+        )
+    rows = re.findall(
+        r'<tr><td data-title="File">(.*?)</td><td data-title="Releases">(.*?)</td>'
+        r'<td class="unbroken" data-title="Added"><time datetime="(.*?)">(.*?)</time></td>.*?'
+        r'<td class="figure" data-title="Bytes of debug info">(.*?)</td></tr>',
+        text,
+    )
+    day = day_of(kept["b.ptl"].added)
+    releases = {"a10.ptl": "2.0", "A.ptl": "", "b.ptl": "1.4.2, 1.4.3"}
+    assert rows == [
+        (name, releases[name], day, day, f"{kept[name].size:,}") for name in ("A.ptl", "a10.ptl", "b.ptl")
+    ]
+    assert '<th scope="col" class="figure">Bytes of debug info</th>' in text
+    assert "<p>1 of 3 models</p>" in one
+    assert "No models: no file, class or release has &#x27;none&#x27; in its name." in none
+    title = f"b@{kept['b.ptl'].key[:12]} (1.4.2, 1.4.3)"
+    assert title in {name for cause in json.loads(answer.data)["causes"] for name in cause["models"]}
+    assert json.loads(looked.data)["model"] == title
+
+
+def test_a_day_that_no_calendar_has_is_the_last_one() -> None:
+    assert day_of(0) == "1970-01-01"
+    assert day_of((1 << 63) - 1) == "9999-12-31"
+
+
+def test_every_parameter_field_and_answer_is_described(server: Running) -> None:
+    """A law over all routes: what programs may send, and what they get, in words."""
+    schema = json.loads(server.ask("GET", "/openapi.json").data)
+    text = unescape(re.sub(r"<[^>]*>", "", server.ask("GET", "/docs").data.decode()))
+
+    def check(described: dict[str, Any], what: str) -> None:
+        words = described.get("description", "")
+        assert re.fullmatch(r"(?s)\S.*[.?]\s*", words), what
+        assert " ".join(words.replace("`", "").split()) in " ".join(text.split()), what
+
+    check(schema["info"], "info")
+    count = 0
+    for path, methods in schema["paths"].items():
+        assert set(re.findall(r"{(\w+)}", path)) <= {
+            one["name"]
+            for about in methods.values()
+            for one in about.get("parameters", [])
+            if one["in"] == "path"
+        }
+        for method, about in methods.items():
+            check(about, f"{method} {path}")
+            assert about["summary"] in text
+            for parameter in about.get("parameters", []):
+                check(parameter, f"{method} {path}: {parameter['name']}")
+                count += 1
+            for content in about.get("requestBody", {}).get("content", {}).values():
+                for form in content["schema"].get("anyOf", [content["schema"]]):
+                    check(form, f"{method} {path}: body")
+                    for name, facts in form.get("properties", {}).items():
+                        check(facts, f"{method} {path}: {name}")
+                        count += 1
+            for status, answer in about["responses"].items():
+                check(answer, f"{method} {path}: {status}")
+                # Every refusal is a problem; the framework's own form of them is nobody's.
+                is_problem = "application/problem+json" in answer.get("content", {})
+                assert is_problem == (int(status) >= 400 and status != "416"), (path, status)
+                for name, facts in answer.get("headers", {}).items():
+                    check(facts, f"{method} {path}: {name}")
+    assert count > 20
+    assert "HTTPValidationError" not in str(schema)
+    for scheme in schema["components"]["securitySchemes"].values():
+        check(scheme, "security")
+
+
 def test_every_request_of_programs_is_described(server: Running) -> None:
     text = server.ask("GET", "/docs").data.decode()
     for path in ("POST /v1/symbolicate", "PUT /v1/companions", "GET /v1/companions/{id}", "GET /metrics"):
-        assert f"<code>{path}</code>" in text
+        assert f"<h2><code>{path}</code></h2>" in text
+    assert "<code>debug-archive symbolicate STORE</code>" in text
+    assert "`" not in text.partition("</style>")[2]
 
 
 @pytest.mark.parametrize(
@@ -149,6 +278,7 @@ def test_a_refusal_is_a_page_of_one_sentence(
     reply = server.ask("POST", "/", body, headers)
     assert reply.status == status
     check_headers(reply)
+    check_frame(reply, "/", server)
     assert reply.data.count(b'role="alert"') == 1
 
 

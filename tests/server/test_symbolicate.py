@@ -157,6 +157,7 @@ def test_the_interface_is_described(server: Running) -> None:
         "/v1/companions": ["get", "put"],
         "/v1/companions/{id}": ["get"],
         "/healthz": ["get"],
+        "/livez": ["get"],
         "/metrics": ["get"],
     }
     assert server.ask("GET", "/docs").status == 200

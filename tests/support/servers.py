@@ -12,7 +12,7 @@ import sys
 from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from archive.store.store import Store
@@ -49,6 +49,7 @@ class Running:
         store: as given.
         port: its port.
         url: its address.
+        lines: what it says on standard error after its first line.
     """
 
     def __init__(self, store: Path | str, *options: object) -> None:
@@ -59,21 +60,27 @@ class Running:
         self.process = subprocess.Popen(self._words, stderr=subprocess.PIPE)
         assert self.process.stderr is not None
         self.said = self.process.stderr.readline().decode()
-        found = re.search(r" at (http://127\.0\.0\.1:([0-9]+)), ", self.said)
+        self.lines: list[str] = []
+        self._listener = Thread(target=self._listen, args=(self.process.stderr,))
+        self._listener.start()
+        found = re.search(r" at (http://[0-9.]+:([0-9]+)), ", self.said)
         assert found, self.said
         self.url, self.port = found[1], int(found[2])
         return self
 
     def __exit__(self, *_: object) -> None:
         self.end()
+        self._listener.join(PATIENCE)
 
     def end(self, by: signal.Signals = signal.SIGTERM) -> int:
         """End the server; its exit status."""
         self.process.send_signal(by)
-        status = self.process.wait(PATIENCE)
-        if self.process.stderr is not None:
-            self.process.stderr.close()
-        return status
+        return self.process.wait(PATIENCE)
+
+    def _listen(self, said: IO[bytes]) -> None:
+        """Note what the server says, until its last process has closed its standard error."""
+        with said:
+            self.lines.extend(line.decode() for line in said)
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
