@@ -128,7 +128,6 @@ class Prefixed:
 
     @property
     def loosened(self) -> Form:
-        """The form of lines that differ in numbers, too."""
         return Prefixed(self._prefix, NUMBERS)
 
     def part(self, at: int, line: bytes) -> LinePart | None:
@@ -139,7 +138,6 @@ class Prefixed:
         return None if start < 0 else LinePart(at, start, len(line), line[start:])
 
     def written(self, text: bytes, line: bytes, part: LinePart) -> bytes:  # noqa: ARG002 (as it is)
-        """The text."""
         return text
 
 
@@ -165,7 +163,6 @@ class Ended:
 
     @property
     def loosened(self) -> Form:
-        """The form of lines that differ in numbers, too."""
         return Ended(*self._around, NUMBERS)
 
     def part(self, at: int, line: bytes) -> LinePart | None:
@@ -205,7 +202,6 @@ class Recoded:
 
     @property
     def loosened(self) -> Form:
-        """The same."""
         return self
 
     def ends(self, line: bytes) -> bool:
@@ -213,7 +209,6 @@ class Recoded:
         return self._encoding.ends(line)
 
     def part(self, at: int, line: bytes) -> LinePart | None:
-        """The text in a line."""
         text = self._encoding.read(line)
         return None if text is None else LinePart(at, 0, len(line), text)
 
@@ -237,7 +232,6 @@ class Quoted:
 
     @property
     def loosened(self) -> Form:
-        """The form of lines that differ in numbers, too."""
         return Quoted(*self._around, NUMBERS)
 
     def part(self, at: int, line: bytes) -> LinePart | None:

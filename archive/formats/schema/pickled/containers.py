@@ -79,7 +79,6 @@ class Tuple(Declaration):
         return columns
 
     def nodes(self, tree: Tree, node: int) -> list[int]:
-        """The fields of one tuple, for readers that need few of many values."""
         parts, width = tree.parts(node), len(self.fields)
         count = len(parts)
         if tree.kind(node) != ValueKind.TUPLE or count < width or (count > width and not self.more):
@@ -253,7 +252,6 @@ class Sequence(Declaration):
 
     @gathering
     def take(self, tree: Tree, nodes: Ints) -> Ragged:
-        """The items of all sequences."""
         skip = int(self.head is not None)
         first, count = tree.spans(nodes)
         good = (tree.kinds(nodes) == ValueKind.TUPLE) & (count >= skip)
@@ -264,7 +262,6 @@ class Sequence(Declaration):
         return replace(_take_items(self.item, tree, nodes, (first, count)), head=head)
 
     def nodes(self, tree: Tree, node: int) -> memoryview:
-        """The items of one sequence, for readers that need few of many values."""
         skip = int(self.head is not None)
         parts = tree.parts(node)
         if tree.kind(node) != ValueKind.TUPLE or len(parts) < skip:
@@ -347,7 +344,6 @@ class IntList(Declaration):
 
     @gathering
     def take(self, tree: Tree, nodes: Ints) -> Ragged:
-        """The integers of all lists."""
         expect(nodes, tree.kinds(nodes) == ValueKind.REDUCE, "build_intlist([...])")
         call, _ = tree.spans(nodes)
         callee = tree.children[call]

@@ -38,7 +38,6 @@ class Int(Declaration):
         return "int"
 
     def take(self, tree: Tree, nodes: Ints) -> Ints:
-        """The integers (n)."""
         memory.take(NUMBER_WIDTH * len(nodes), "columns")
         expect(nodes, tree.kinds(nodes) == ValueKind.INT, "an int")
         values = tree.value[nodes]
@@ -81,7 +80,6 @@ class String(Declaration):
         return int(tree.value[node])
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
-        """Writes texts, memoised by value."""
         values, string = columns.data, writer.string
         return lambda index: string(values[index])
 
@@ -104,7 +102,6 @@ class Const(Declaration):
                 raise Mismatch(index, repr(self.value), int(nodes[index]))
 
     def emitter(self, writer: Writer, columns: None) -> Emit:  # noqa: ARG002
-        """Writes the text."""
         data = self.value.encode()
 
         def emit(_: int) -> None:
@@ -139,7 +136,6 @@ class Optional(Declaration):
         return replace(columns, index=index)
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
-        """Writes None or the item."""
         emit_item, out, none = self.item.emitter(writer, columns), writer.out.write, BYTE_OF["NONE"]
         index = (columns if isinstance(columns, np.ndarray) else columns.index).data
 
@@ -161,7 +157,6 @@ class Value(Declaration):
         return "value"
 
     def take(self, tree: Tree, nodes: Ints) -> Ints:  # noqa: ARG002
-        """The nodes themselves (n)."""
         return nodes
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:

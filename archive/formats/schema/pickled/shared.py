@@ -44,7 +44,6 @@ class Memo(Declaration):
         return str(self.item)
 
     def take(self, tree: Tree, nodes: Ints) -> Any:  # noqa: ANN401
-        """The item's columns."""
         return self.item.take(tree, nodes)
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
