@@ -231,10 +231,7 @@ def _names(asked: Asked) -> ExitStatus:
     """Print the source of nodes, kernels and instructions."""
     from archive.cli.nodes import print_nodes  # noqa: PLC0415 (few files have nodes)
 
-    (file,), limits = asked.files, asked.limits
-    return print_nodes(
-        file, asked.companion, asked.wanted, limits, mapped=asked.mapped, as_json=asked.as_json
-    )
+    return print_nodes(asked)
 
 
 def _log(asked: Asked) -> ExitStatus:
