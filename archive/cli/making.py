@@ -271,13 +271,6 @@ _dry_run_option = click.option(
 )
 
 
-def companion_option(usual: str, words: str) -> Callable[[FC], FC]:
-    """``--companion``, with the file that it defaults to and its help text."""
-    return click.option(
-        "-c", "--companion", metavar="COMPANION", type=click.Path(), show_default=usual, help=words
-    )
-
-
 def handles_options(usual: str) -> Callable[[FC], FC]:
     """``--handles``, with its default, and ``--salt``; the verb decides where no option is given."""
     handles: Callable[[FC], FC] = click.option(

@@ -44,11 +44,8 @@ ALL_ROWS = sys.maxsize
     help="An argument of the method: a tensor by its sizes and type (1x3x32x32, 16:int64; random floats, "
     "other types zeros), or a value as JSON (5, true, [1, 2]). May be repeated.",
 )
-@click.option(
-    "-c",
-    "--companion",
-    type=click.Path(dir_okay=False),
-    help="Its debug info, if that was split off; of an ETDump, the ETRecord of the program that ran.",
+@options.companion_option(
+    "Its debug info, if that was split off; of an ETDump, the ETRecord of the program that ran.", is_file=True
 )
 @click.option(
     "--method",

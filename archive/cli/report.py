@@ -41,13 +41,7 @@ PAGE_ENDINGS = (".html", ".htm")
     type=click.Path(),
     help="The page; of several files, the folder for their pages and an index.html.",
 )
-@click.option(
-    "-c",
-    "--companion",
-    metavar="COMPANION",
-    type=click.Path(),
-    help="The debug info of FILE, if that was split off.",
-)
+@options.companion_option("The debug info of FILE, if that was split off.")
 @click.option(
     "--base",
     metavar="BASE",

@@ -52,9 +52,7 @@ RANDOM = "random:"
     "as `profile` takes it: sizes and type (1x3x32x32, 16:int64), or a value as JSON. May be repeated.",
     show_default="the sample inputs that the file has",
 )
-@click.option(
-    "-c", "--companion", type=click.Path(dir_okay=False), help="Debug info of FILE, if that was split off."
-)
+@options.companion_option("Debug info of FILE, if that was split off.", is_file=True)
 @click.option(
     "--method", default="forward", show_default=True, help="The method to run, or the program of several."
 )

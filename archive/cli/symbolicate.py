@@ -96,12 +96,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     callback=_places,
     help="Original source of a byte position in a generated code record.",
 )
-@click.option(
-    "-c",
-    "--companion",
-    type=click.Path(dir_okay=False),
-    help="The debug info of FILE, where it was split off.",
-)
+@options.companion_option("The debug info of FILE, where it was split off.", is_file=True)
 @click.option(
     "--store",
     metavar="STORE",
