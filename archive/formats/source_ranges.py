@@ -238,21 +238,13 @@ def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable) -> 
         pass
 
 
-def build_source_ranges(
-    table: RangeTable,
-    record: int,
-    layout: RangeLayout | None = None,
-    *,
-    receive: Receive | None = None,
-) -> bytes:
+def build_source_ranges(table: RangeTable, record: int, *, receive: Receive | None = None) -> bytes:
     """One record of a table as PyTorch writes it.
 
     Args:
-        layout: by default the record's own; for another one, the columns must have all it needs.
         receive: takes the bytes, a part at a time; without it they are returned.
     """
-    layout = layout or table.layouts[record]
-    rows = table.rows(record)
+    layout, rows = table.layouts[record], table.rows(record)
     part = slice(rows.start, rows.stop)
     index = table.source[part]
     own = slice(int(index.min()), int(index.max()) + 1) if len(index) else slice(0, 0)
