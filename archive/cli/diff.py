@@ -78,8 +78,6 @@ def command(
 
     "same model" is said only if everything that belongs to the model was compared.
 
-    Exit status: 0 no difference but ignored ones, 1 some, 2 a file cannot be read.
-
     \b
     Examples:
       debug-archive diff old.pt new.pt

@@ -115,8 +115,6 @@ def command(
     Or FILE is an ETDump, which ExecuTorch's runtime has written: nothing runs, and PyTorch is not needed. Or
     FILE is a profile that --json has printed before.
 
-    Exit status: 0 well, 1 some operations have no debug info, 2 error.
-
     \b
     Examples:
       debug-archive profile model.ptl --input 1x3x224x224

@@ -74,8 +74,6 @@ def command(
     unless --source says otherwise. Of a folder, a glob in quotes, or several files, each file gets a page in
     the folder OUT, and index.html lists them.
 
-    Exit status: 0 well, 2 a file cannot be read.
-
     \b
     Examples:
       debug-archive report model.ptl -o report.html

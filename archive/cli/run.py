@@ -116,9 +116,6 @@ def command(
     lowered, exported. Their operations are put side by side by module, line and operator; the first line
     beyond the tolerance is named.
 
-    Exit status: 0 well, 1 with --base a value is beyond the tolerance, or with --first-nan there is one, 2
-    error.
-
     \b
     Examples:
       debug-archive run model.pt --input 1x3x224x224
