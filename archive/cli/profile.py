@@ -21,7 +21,6 @@ from archive.render.profile import comparison_text, rows_text, run_text, runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-    from types import ModuleType
 
     from archive.debuginfo.profiles.profile import Profile
     from archive.debuginfo.profiles.saved import SavedProfile
@@ -204,8 +203,10 @@ def _run_dump(file: str, view: str | None, given: Mapping[str, Any]) -> tuple[Pr
 
 
 def _run_archive(file: str, _: str | None, given: Mapping[str, Any]) -> tuple[Profile, dict[str, Any]]:
+    with options.importing_pytorch("profile"):
+        from archive.backend.stock.running import profile_archive  # noqa: PLC0415 (imports PyTorch)
     runs, warmup = given["runs"] or 1, given["warmup"]
-    made: Profile = _stock().profile_archive(
+    made = profile_archive(
         file,
         *map(input_value, given["inputs"]),
         companion=given["companion"],
@@ -255,10 +256,3 @@ def _show_saved(
         printing.write_document({"file": name_of(file), **facts})
     else:
         printing.show(shown)
-
-
-def _stock() -> ModuleType:
-    """The module that runs archives in stock PyTorch."""
-    with options.importing_pytorch("profile"):
-        from archive.backend.stock import running  # noqa: PLC0415 (imports PyTorch)
-    return running

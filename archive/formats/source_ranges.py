@@ -66,7 +66,7 @@ from archive.pickles.ops import ValueKind
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.strings import Strings
-    from archive.formats.schema.pickled.core import Schema
+    from archive.formats.schema.pickled.core import Declaration
     from archive.pickles.tree import Tree
     from archive.pickles.write import Receive
 
@@ -112,7 +112,7 @@ ROWS = {
     RangeLayout.STRING_TABLE: Tuple(offset=OFFSET, range=_range(PIECED), tag=TAG),
 }
 ROWS[RangeLayout.EMPTY] = ROWS[RangeLayout.INLINE]
-RANGE_SCHEMAS: dict[RangeLayout, Schema] = {layout: Memo(Sequence(row)) for layout, row in ROWS.items()}
+RANGE_SCHEMAS: dict[RangeLayout, Declaration] = {layout: Memo(Sequence(row)) for layout, row in ROWS.items()}
 RANGE_SCHEMAS[RangeLayout.STRING_TABLE] = Tuple(
     marker=Const(MARKER),
     table=Memo(Sequence(String())) * "lines of sources and filenames, without duplicates; the first is empty",

@@ -12,7 +12,7 @@ from archive.base.quick_dataclass import dataclass
 from archive.formats.schema.pickled.core import (
     NUMBER_WIDTH,
     Declaration,
-    Mismatch,
+    PickleMismatch,
     distinct,
     expect,
     gathering,
@@ -22,7 +22,7 @@ from archive.pickles.ops import BYTE_OF, ValueKind
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
-    from archive.formats.schema.pickled.core import Emit, Schema
+    from archive.formats.schema.pickled.core import Emit
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 
@@ -76,7 +76,7 @@ class String(Declaration):
     def index(self, tree: Tree, node: int) -> int:
         """One text's index, for readers that need few of many values."""
         if tree.kind(node) != ValueKind.TEXT:
-            raise Mismatch(0, self.expected, node)
+            raise PickleMismatch(0, self.expected, node)
         return int(tree.value[node])
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
@@ -99,7 +99,7 @@ class Const(Declaration):
         for string in distinct(strings).tolist():
             if tree.strings[string] != self.value:
                 index = int(np.flatnonzero(strings == string)[0])
-                raise Mismatch(index, repr(self.value), int(nodes[index]))
+                raise PickleMismatch(index, repr(self.value), int(nodes[index]))
 
     def emitter(self, writer: Writer, columns: None) -> Emit:  # noqa: ARG002
         data = self.value.encode()
@@ -114,7 +114,7 @@ class Const(Declaration):
 class Optional(Declaration):
     """None, or a value."""
 
-    item: Schema
+    item: Declaration
 
     def __str__(self) -> str:
         return f"{self.item} or None"
@@ -125,7 +125,7 @@ class Optional(Declaration):
         there = np.flatnonzero(tree.kinds(nodes) != ValueKind.NONE)
         try:
             columns = self.item.take(tree, nodes[there])
-        except Mismatch as mismatch:
+        except PickleMismatch as mismatch:
             mismatch.index = int(there[mismatch.index])
             raise
         index = np.full(len(nodes), -1, np.int64)
