@@ -121,9 +121,8 @@ class _Writing:
     def page_of(self, file: InputFile) -> Report:
         """Write the page of one of several files."""
         out = joined(self.out, page_of(file.relative))
-        base = None if self.base is None else joined(self.base, file.relative)
         make_folder_of(out)
-        return self.page(file.name, out, base if base is not None and exists(base) else None)
+        return self.page(file.name, out, None if self.base is None else file.in_folder(self.base))
 
     def single(self, name: str) -> ExitStatus:
         """Write the page of the only file."""

@@ -19,7 +19,7 @@ from archive.describe.sizes import View
 from archive.describe.sizes.budgets import BudgetFile, SizeBudget
 from archive.describe.sizes.measure import Question, SizeTotals, measure
 from archive.io.mapped import source_of
-from archive.io.places import exists, is_folder, joined, last_part
+from archive.io.places import is_folder, joined, last_part
 from archive.io.urls import name_of
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.as_csv import CHANGES, SIZES, WEIGHTS
@@ -168,10 +168,7 @@ class _FileQuestion:
 
     def base_of(self, file: InputFile) -> str | None:
         """The file that a file is compared with; None where the folder to compare with has none."""
-        if self.base is None or not is_folder(self.base):
-            return self.base
-        path = joined(self.base, file.relative)
-        return path if exists(path) else None
+        return self.base if self.base is None or not is_folder(self.base) else file.in_folder(self.base)
 
 
 class _Measuring:

@@ -166,7 +166,6 @@ def _other_words(mark: Mark) -> Iterator[OtherWords]:
 
 OTHER_WORDS = tuple(tuple(_other_words(mark)) for mark in MARKS)
 """Those of each mark."""
-PATTERNS = tuple(way.pattern for ways in OTHER_WORDS for way in ways)
 
 
 def begins(text: bytes, number: int) -> bool:
