@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from archive.base.cores import cores, meanwhile
 from archive.base.errors import ArchiveError
@@ -17,10 +17,28 @@ from archive.formats.archive_id import archive_id, digest_of, has_divided, plain
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.reader.archive import Archive
+    from archive.container.container import Container
+    from archive.reader.programs import Programs
+
 
 FEW_CORES = 2
 """Cores that both digests and other work would share."""
+
+
+class Digested(Protocol):
+    """What an archive has that is digested."""
+
+    @property
+    def container(self) -> Container:
+        """Its zip."""
+
+    @property
+    def programs(self) -> Programs:
+        """Its exported programs."""
+
+    @property
+    def digests(self) -> Digests:
+        """The digests of its file."""
 
 
 class Digests:
@@ -33,9 +51,9 @@ class Digests:
         like: the source archive; its id is reused if the hashed records are equal.
     """
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Digested) -> None:
         self._archive = archive
-        self.like: Archive | None = None
+        self.like: Digested | None = None
         self._id: Callable[[], bytes] | None = None
         self._file: Callable[[], bytes] | None = None
 

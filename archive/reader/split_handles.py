@@ -5,16 +5,56 @@ So whoever kept that archive can explain what devices report with `split`'s hand
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from archive.debuginfo.unique_handles import SPAN, HandleForm, prefix_for
 from archive.formats.record_kinds import CALLSTACK_MAP, METHOD_HANDLES, kind_of
 
 if TYPE_CHECKING:
-    from archive.reader.archive import Archive
+    from collections.abc import Mapping
+
+    from archive.container.container import Container
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
+    from archive.reader.records import ReadableRecord
 
 
-def prefix_of(opened: Archive, salt: str = "") -> int:
+class HandledArchive(Protocol):
+    """What is needed of an archive: see :class:`archive.Archive`."""
+
+    @property
+    def companion(self) -> object:
+        """The companion that debug information is read from; None where the archive has its own."""
+
+    @property
+    def has_code(self) -> bool:
+        """Whether it has code."""
+
+    @property
+    def archive_id(self) -> bytes:
+        """The archive id."""
+
+    @property
+    def container(self) -> Container:
+        """The zip."""
+
+    @property
+    def records(self) -> Mapping[str, ReadableRecord]:
+        """The records by name."""
+
+    @property
+    def handle_form(self) -> HandleForm:
+        """The form of the handles in its tables."""
+
+    @property
+    def handle_table(self) -> HandleTable | None:
+        """The call-stack debug map; None where there is none."""
+
+    @property
+    def method_table(self) -> MethodTable | None:
+        """The handles of each method's instructions; None where there are none."""
+
+
+def prefix_of(opened: HandledArchive, salt: str = "") -> int:
     """The prefix of the unique handles of an archive that has its debug records.
 
     Args:
@@ -25,14 +65,14 @@ def prefix_of(opened: Archive, salt: str = "") -> int:
     return prefix_for(opened.archive_id, debug, salt)
 
 
-def largest_handle(opened: Archive) -> int:
+def largest_handle(opened: HandledArchive) -> int:
     """The largest of an archive's handles; -1 where there are none. Below ``SPAN``, they can be unique."""
     columns = [] if opened.handle_table is None else [opened.handle_table.handle]
     columns += [] if opened.method_table is None else [opened.method_table.value]
     return max((int(column.max(initial=-1)) for column in columns), default=-1)
 
 
-def logged_form(opened: Archive) -> HandleForm:
+def logged_form(opened: HandledArchive) -> HandleForm:
     """The form of an archive's handles in logs, which it prints itself, or what `split` leaves of it.
 
     So whoever kept the original archive can explain what devices report with `split`'s handles, except those
