@@ -57,7 +57,7 @@ WIRE = {
     protobuf.FLOAT: "float",
     protobuf.DOUBLE: "double",
     protobuf.STRING: "string",
-    protobuf.TEXT: "bytes",
+    protobuf.BYTES_OF_TEXT: "bytes",
     protobuf.BYTES: "bytes",
 }
 ROLE = re.compile(r":(?:mod|class|func|data|meth):`~?(?:[\w.]+\.)?(\w+)`")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from archive.app.verbs import VERBS, task_of
+from archive.app.verbs import planned, task_of
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.batches.jobs import plan
 from archive.batches.manifest import outcomes_of
 
 if TYPE_CHECKING:
@@ -67,12 +66,11 @@ def batch(
     """
     given = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
     task = task_of(verb, options, limits=limits, force=force, mapped=mapped, dry_run=dry_run, many=True)
-    work = plan(
+    work = planned(
+        verb,
         [os.fspath(path) for path in given],
         os.fspath(out),
         None if companions is None else os.fspath(companions),
-        VERBS[verb].use,
-        VERBS[verb].kinds,
         manifest=None if manifest is None else os.fspath(manifest),
         mapped=mapped,
         several=True,

@@ -8,40 +8,54 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError
-from archive.batches.jobs import CompanionUse
+from archive.batches.jobs import CompanionUse, plan
 from archive.batches.working import Task
-from archive.reader.recognition import ARCHIVE_KINDS, SAVED_KINDS, FileKind
+from archive.reader.recognition import SAVED_KINDS, FileKind
 from archive.reader.recognition.kinds import FOLDER_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping, Sequence
+
+    from archive.batches.jobs import FilePlan
 
 SHARED_OPTIONS = {"force", "limits", "dry_run"}
 """Options that are not a verb's own."""
 
 
 class Verb(NamedTuple):
-    """A function of the library that makes a file out of a file, and the kinds that it takes from folders."""
+    """A function of the library that makes a file of a file: its module, and its use of companions."""
 
     home: str
     use: CompanionUse = CompanionUse.NONE
-    kinds: Collection[FileKind] = ARCHIVE_KINDS
 
 
 VERBS = {
-    "split": Verb("archive.rewrite.split", CompanionUse.WRITTEN, FOLDER_KINDS["split"]),
-    "join": Verb("archive.rewrite.join", CompanionUse.READ, FOLDER_KINDS["join"]),
-    "shrink": Verb("archive.rewrite.shrink", kinds=FOLDER_KINDS["shrink"]),
-    "restore": Verb("archive.rewrite.join", CompanionUse.EMBEDDED, FOLDER_KINDS["restore"]),
-    "redact": Verb("archive.privacy.redact", CompanionUse.WRITTEN, FOLDER_KINDS["redact"]),
-    "redact_companion": Verb("archive.privacy.redact.companions", kinds={FileKind.COMPANION}),
-    "redact_metadata": Verb("archive.privacy.redact.metadata", kinds={FileKind.SAFETENSORS}),
-    "redact_checkpoint": Verb("archive.privacy.redact.checkpoints", kinds=SAVED_KINDS),
-    "migrate": Verb("archive.rewrite.migrate.migrate", kinds=FOLDER_KINDS["migrate"]),
-    "lite": Verb("archive.backend.lite", kinds=FOLDER_KINDS["lite"]),
-    "canonicalise": Verb("archive.rewrite.canonicalise", kinds={FileKind.EXPORTED}),
-    "convert": Verb("archive.rewrite.convert", kinds={FileKind.COMPANION}),
+    "split": Verb("archive.rewrite.split", CompanionUse.WRITTEN),
+    "join": Verb("archive.rewrite.join", CompanionUse.READ),
+    "shrink": Verb("archive.rewrite.shrink"),
+    "restore": Verb("archive.rewrite.join", CompanionUse.EMBEDDED),
+    "redact": Verb("archive.privacy.redact", CompanionUse.WRITTEN),
+    "redact_companion": Verb("archive.privacy.redact.companions"),
+    "redact_metadata": Verb("archive.privacy.redact.metadata"),
+    "redact_checkpoint": Verb("archive.privacy.redact.checkpoints"),
+    "migrate": Verb("archive.rewrite.migrate.migrate"),
+    "lite": Verb("archive.backend.lite"),
+    "canonicalise": Verb("archive.rewrite.canonicalise"),
+    "convert": Verb("archive.rewrite.convert"),
 }
+VERB_KINDS = FOLDER_KINDS | {
+    "redact_companion": {FileKind.COMPANION},
+    "redact_metadata": {FileKind.SAFETENSORS},
+    "redact_checkpoint": SAVED_KINDS,
+    "canonicalise": {FileKind.EXPORTED},
+    "convert": {FileKind.COMPANION},
+}
+"""The kinds of files that each verb takes from folders: those of its command, or some of them."""
+
+
+def planned(verb: str, inputs: Sequence[str], out: str, companion: str | None, **settings: Any) -> FilePlan:  # noqa: ANN401 (those of plan)
+    """The plan of a verb's work on files, folders and globs."""
+    return plan(inputs, out, companion, VERBS[verb].use, VERB_KINDS[verb], **settings)
 
 
 def task_of(verb: str, given: Mapping[str, Any], **settings: Any) -> Task:  # noqa: ANN401 (the fields of Task)

@@ -67,6 +67,11 @@ class InputFile:
         """The files that are written."""
         return []
 
+    def in_folder(self, folder: str) -> str | None:
+        """The file of the same relative path in another folder; None where there is none."""
+        path = joined(folder, self.relative)
+        return path if places.exists(path) else None
+
     def absolute(self) -> Self:
         """The same with absolute paths, for processes that work in another folder."""
         return replace(self, name=absolute(self.name))

@@ -105,7 +105,6 @@ class FilePlan:
 
     jobs: list[Job]
     many: bool
-    out: str
     manifest: str
     others: Mapping[FileKind, int]
 
@@ -170,7 +169,7 @@ def plan(
         job = Job(file.name, file.relative, file.searched, None, target, debug, use, streamed)
         jobs.append(job)
     unknown = {kind: count for kind, count in others.items() if kind not in KNOWN_KINDS}
-    planned = FilePlan(jobs, many, out, noted_in, unknown)
+    planned = FilePlan(jobs, many, noted_in, unknown)
     _check_jobs(planned, inputs, wanted, others, mapped=mapped)
     return planned
 

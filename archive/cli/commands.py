@@ -13,6 +13,7 @@ from archive import __version__
 from archive.base.errors import shown
 from archive.cli import ending
 from archive.cli.showing import add_options, showing
+from archive.cli.status import causes_text
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -90,6 +91,7 @@ class _Lazy(click.Group):
         command = module.get("command") or module[name]
         assert isinstance(command, click.Command)  # noqa: S101 (the table above names only such)
         add_options(command, hidden=True)
+        _add_causes(name, command)
         return command
 
     def resolve_command(
@@ -126,6 +128,14 @@ class _Lazy(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+
+def _add_causes(name: str, command: click.Command) -> None:
+    """Let the help of a command, and of those below it, end with what leads to which exit status."""
+    command.epilog = causes_text(name)
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            _add_causes(f"{name} {below.name}", below)
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})

@@ -18,7 +18,7 @@ from archive.cli.status import Cause, ExitStatus, status_of
 from archive.compare.sameness import IGNORABLE, Level
 from archive.formats.record_kinds import holds_ranges
 from archive.io.mapped import source_of
-from archive.io.places import exists, is_folder, joined
+from archive.io.places import is_folder
 from archive.io.urls import name_of
 from archive.reader.recognition import OPENED_KINDS, listed_kind, recognise
 from archive.reader.recognition.kinds import FOLDER_KINDS
@@ -77,8 +77,6 @@ def command(
     tensors. Two folders are compared file by file, by relative path.
 
     "same model" is said only if everything that belongs to the model was compared.
-
-    Exit status: 0 no difference but ignored ones, 1 some, 2 a file cannot be read.
 
     \b
     Examples:
@@ -155,8 +153,8 @@ class _PairQuestion:
 
     def of(self, file: InputFile) -> Diff | None:
         """The difference of a file of the old folder from that of the new one; None if that is missing."""
-        other = joined(self.new, file.relative)
-        return self.of_pair(file.name, other) if exists(other) else None
+        other = file.in_folder(self.new)
+        return None if other is None else self.of_pair(file.name, other)
 
     def of_pair(self, old: str, new: str) -> Diff:
         """The difference of two files."""

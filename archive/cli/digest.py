@@ -81,9 +81,6 @@ def command(
     `--of weights` is only about names, dtypes, shapes and elements: it is the same for a checkpoint, its
     safetensors, and the archive that was made of it, if names agree.
 
-    Exit status: 0 well, 1 a file has another digest than in the list, 2 a file cannot be read, 70 internal
-    error.
-
     \b
     Examples:
       debug-archive digest model.pt

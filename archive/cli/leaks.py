@@ -95,8 +95,6 @@ def command(
       [tool.debug-archive.leaks]
       allow = ["/opt/*", "URL=https://example.com/*"]
 
-    Exit status: 0 nothing is found, 1 findings, 2 a file cannot be read or written, 130 interrupted.
-
     \b
     Examples:
       debug-archive leaks model.ptl

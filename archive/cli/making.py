@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from archive.app.verbs import VERBS, task_of
+from archive.app.verbs import planned, task_of
 from archive.base.cores import using_cores
 from archive.base.errors import ArchiveError, ImpossibleError, one_line
 from archive.base.quick_dataclass import dataclass
-from archive.batches.jobs import plan
 from archive.batches.manifest import outcomes_of
 from archive.batches.outcome import OutcomeKind
 from archive.batches.pool import dask_executor
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
     from click.decorators import FC
 
-    from archive.batches.jobs import FilePlan
+    from archive.batches.jobs import FilePlan, Job
     from archive.batches.working import Made, Task
     from archive.cli.status import ExitStatus
     from archive.render import documents
@@ -97,34 +96,23 @@ class FileMaker(FileOptions):
 
     def run(self, texts: VerbTexts, **options: object) -> ExitStatus:
         """Do one thing to the files, by the options of the library's function; print what came of it."""
-        use, kinds = VERBS[texts.verb].use, VERBS[texts.verb].kinds
-        planned = plan(
-            self.inputs, self.out, self.companion, use, kinds, manifest=self.manifest, mapped=self.mapped
-        )
-        task = task_of(
-            texts.verb,
-            options,
-            limits=self.limits,
-            force=self.force,
-            mapped=self.mapped,
-            dry_run=self.dry_run,
-            many=planned.many,
-        )
-        return self.do(planned, task, texts)
+        verb, mapped = texts.verb, self.mapped
+        work = planned(verb, self.inputs, self.out, self.companion, manifest=self.manifest, mapped=mapped)
+        common = {"limits": self.limits, "force": self.force, "dry_run": self.dry_run}
+        return self.do(work, task_of(verb, options, mapped=mapped, many=work.many, **common), texts)
 
-    def do(self, planned: FilePlan, task: Task, texts: VerbTexts) -> ExitStatus:
+    def do(self, work: FilePlan, task: Task, texts: VerbTexts) -> ExitStatus:
         """Do all that is planned, and print what came of it."""
-        if planned.many:
+        if work.many:
             with using_cores(self.jobs):
-                return self._several(planned, task, texts)
+                return self._several(work, task, texts)
         if self.dask is not None:
-            raise ArchiveError("--dask is for several files", file=planned.jobs[0].label)
+            raise ArchiveError("--dask is for several files", file=work.jobs[0].label)
         with sigterm_as_ctrl_c(), using_cores(self.jobs):
-            return self._single(planned, task, texts)
+            return self._single(work.jobs[0], task, texts)
 
-    def _single(self, planned: FilePlan, task: Task, texts: VerbTexts) -> ExitStatus:
+    def _single(self, job: Job, task: Task, texts: VerbTexts) -> ExitStatus:
         """Work on a single file and print its summary or facts; an error is raised."""
-        job = planned.jobs[0]
         streamed = job.streamed and not task.dry_run
         if streamed and sys.stdout.isatty():
             raise ArchiveError("refusing to write a binary model to a terminal", file=STANDARD_OUTPUT)
@@ -154,7 +142,7 @@ class FileMaker(FileOptions):
             printing.show(texts.text(outcome.facts, *_sizes(outcome)), aside=streamed)
         return status_of(outcome)
 
-    def _several(self, planned: FilePlan, task: Task, texts: VerbTexts) -> ExitStatus:
+    def _several(self, work: FilePlan, task: Task, texts: VerbTexts) -> ExitStatus:
         """Work on several files: a line each in their order, and the total."""
         finished: list[Made] = []
 
@@ -162,12 +150,13 @@ class FileMaker(FileOptions):
             finished.append(outcome)
             notes = [f"{_name(outcome)}: {outcome.reason}"] if outcome.has_failed else []
             facts = _facts(outcome, texts) if self.as_json else None
-            return Row(status_of(outcome), facts, self._lines(outcome, texts), notes=notes)
+            lines = [] if notes or self.as_json else [self._line(outcome, texts)]
+            return Row(status_of(outcome), facts, lines, notes=notes)
 
         with nullcontext() if self.dask is None else dask_executor(self.dask) as executor:
             workers = self.jobs or os.cpu_count() or 1
-            made = outcomes_of(planned, task, workers, executor)
-            status = self.show(made, len(planned.jobs), texts.doing, row, others=planned.others)
+            made = outcomes_of(work, task, workers, executor)
+            status = self.show(made, len(work.jobs), texts.doing, row, others=work.others)
         if not self.as_json:
             kinds = Counter(outcome.kind for outcome in finished)
             sizes = [outcome.sizes for outcome in finished if outcome.sizes]
@@ -175,11 +164,6 @@ class FileMaker(FileOptions):
             counts = [(kind, kinds[kind]) for kind in OutcomeKind if kinds[kind]]
             printing.write_line(making.total_line(len(finished), counts, *sums))
         return status
-
-    def _lines(self, outcome: Made, texts: VerbTexts) -> Iterator[str]:
-        """A file of several, in one line; an error has its own place."""
-        if not outcome.has_failed:
-            yield self._line(outcome, texts)
 
     def _line(self, outcome: Made, texts: VerbTexts) -> str:
         """A file of several, in one line."""
@@ -285,13 +269,6 @@ _manifest_option = click.option(
 _dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Print what would be written, and write nothing."
 )
-
-
-def companion_option(usual: str, words: str) -> Callable[[FC], FC]:
-    """``--companion``, with the file that it defaults to and its help text."""
-    return click.option(
-        "-c", "--companion", metavar="COMPANION", type=click.Path(), show_default=usual, help=words
-    )
 
 
 def handles_options(usual: str) -> Callable[[FC], FC]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import archive
 from archive.base.errors import shown
 from archive.cli import printing
 from archive.cli.status import Cause
 from archive.io.urls import name_of
 from archive.reader.lacking import why_no_traces
 from archive.reader.lookups import kernels, nodes
-from archive.reader.recognition import READ_KINDS
 from archive.render.symbolicate import instruction_facts, kernel_facts, node_facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive import Archive, Limits
+    from archive import Archive
+    from archive.cli.asked import Asked
     from archive.cli.status import ExitStatus
     from archive.reader.lookups.instructions import MethodInstruction
     from archive.reader.lookups.kernels import CalledKernel
@@ -25,18 +24,10 @@ if TYPE_CHECKING:
     from archive.render.symbolicate import NamedSources
 
 
-def print_nodes(
-    file: str, companion: str | None, names: Sequence[str], limits: Limits, *, mapped: bool, as_json: bool
-) -> ExitStatus:
-    """Print the source of nodes, kernels and instructions; the status says whether some have none.
-
-    Args:
-        file: the archive of exported programs or compiled models, its companion, or an ETRecord.
-        companion: its companion, if its metadata was split off.
-        names: of nodes, kernels and instructions.
-        as_json: whether facts are printed.
-    """
-    with archive.open(file, companion=companion, limits=limits, mapped=mapped, kinds=READ_KINDS) as opened:
+def print_nodes(asked: Asked) -> ExitStatus:
+    """Print the source of nodes, kernels and instructions; the status says whether some have none."""
+    (file,), names = asked.files, asked.wanted
+    with asked.opened() as opened:
         places = _places(opened, names)
         sources = {name: _sources(opened, name, places) for name in names}
         every = [(name, source) for name, some in sources.items() for source in some]
@@ -44,7 +35,7 @@ def print_nodes(
         untraced = [source.label for _, source in every if not source.is_traced]
         why = why_no_traces(opened) if untraced else ""
         lost += [f"{file}: no source is recorded for {label}{why and f': {why}'}" for label in untraced]
-        if as_json:
+        if asked.as_json:
             facts: NamedSources = {
                 "file": name_of(file),
                 "symbolications": [

@@ -68,6 +68,18 @@ def force_option(words: str = "Replace existing files.") -> Callable[[FC], FC]:
     return click.option("--force", is_flag=True, help=words)
 
 
+def companion_option(words: str, usual: str | None = None, *, is_file: bool = False) -> Callable[[FC], FC]:
+    """``--companion``, with its help text, what it is by default, and whether it is never a folder."""
+    return click.option(
+        "-c",
+        "--companion",
+        metavar=None if is_file else "COMPANION",
+        type=click.Path(dir_okay=not is_file),
+        show_default=usual,
+        help=words,
+    )
+
+
 def _label(_: click.Context, __: click.Parameter, value: str) -> str:
     """The label of a release, if one is given."""
     from archive.formats.release_label import LABEL_TEXT, LABEL_WORDS  # noqa: PLC0415 (formats, which few need)

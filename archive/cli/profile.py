@@ -23,7 +23,6 @@ from archive.render.rows import PROFILE_KEYS, SAVED_KEYS, by_view, profile_chang
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-    from types import ModuleType
 
     from archive.debuginfo.profiles.profile import Profile
     from archive.debuginfo.profiles.saved import SavedProfile
@@ -46,11 +45,8 @@ ALL_ROWS = sys.maxsize
     help="An argument of the method: a tensor by its sizes and type (1x3x32x32, 16:int64; random floats, "
     "other types zeros), or a value as JSON (5, true, [1, 2]). May be repeated.",
 )
-@click.option(
-    "-c",
-    "--companion",
-    type=click.Path(dir_okay=False),
-    help="Its debug info, if that was split off; of an ETDump, the ETRecord of the program that ran.",
+@options.companion_option(
+    "Its debug info, if that was split off; of an ETDump, the ETRecord of the program that ran.", is_file=True
 )
 @click.option(
     "--method",
@@ -119,8 +115,6 @@ def command(
 
     Or FILE is an ETDump, which ExecuTorch's runtime has written: nothing runs, and PyTorch is not needed. Or
     FILE is a profile that --json has printed before.
-
-    Exit status: 0 well, 1 some operations have no debug info, 2 error.
 
     \b
     Examples:
@@ -212,8 +206,10 @@ def _run_dump(file: str, view: str | None, given: Mapping[str, Any]) -> tuple[Pr
 
 
 def _run_archive(file: str, _: str | None, given: Mapping[str, Any]) -> tuple[Profile, dict[str, Any]]:
+    with options.importing_pytorch("profile"):
+        from archive.backend.stock.running import profile_archive  # noqa: PLC0415 (imports PyTorch)
     runs, warmup = given["runs"] or 1, given["warmup"]
-    made: Profile = _stock().profile_archive(
+    made = profile_archive(
         file,
         *map(input_value, given["inputs"]),
         companion=given["companion"],
@@ -265,10 +261,3 @@ def _show_saved(
         printing.write_document({"file": name_of(file), **facts}, text=table)
     else:
         printing.show(shown)
-
-
-def _stock() -> ModuleType:
-    """The module that runs archives in stock PyTorch."""
-    with options.importing_pytorch("profile"):
-        from archive.backend.stock import running  # noqa: PLC0415 (imports PyTorch)
-    return running

@@ -10,6 +10,7 @@ from archive.base.errors import ArchiveError, ImpossibleError
 from archive.batches.inputs import found, names_several
 from archive.cli import making, printing
 from archive.cli.making import VerbTexts
+from archive.cli.options import companion_option
 from archive.cli.reviewing import check_review, review_options
 from archive.cli.status import Cause
 from archive.io.places import resolved
@@ -76,13 +77,9 @@ NEEDS_COMPANION = "Missing -c COMPANION: the private file that will hold what is
 
 @click.command("redact")
 @making.takes_files
-@click.option(
-    "-c",
-    "--companion",
-    metavar="COMPANION",
-    type=click.Path(),
-    help="File for what is taken out, which stays with you; of several archives a folder. Needed, unless IN "
-    "are companions themselves.",
+@companion_option(
+    "File for what is taken out, which stays with you; of several archives a folder. Needed, unless IN "
+    "are companions themselves."
 )
 @click.option(
     "--for",

@@ -41,13 +41,7 @@ PAGE_ENDINGS = (".html", ".htm")
     type=click.Path(),
     help="The page; of several files, the folder for their pages and an index.html.",
 )
-@click.option(
-    "-c",
-    "--companion",
-    metavar="COMPANION",
-    type=click.Path(),
-    help="The debug info of FILE, if that was split off.",
-)
+@options.companion_option("The debug info of FILE, if that was split off.")
 @click.option(
     "--base",
     metavar="BASE",
@@ -79,8 +73,6 @@ def command(
     The page is one file that needs no network. It holds the model's source text and paths of its builder,
     unless --source says otherwise. Of a folder, a glob in quotes, or several files, each file gets a page in
     the folder OUT, and index.html lists them.
-
-    Exit status: 0 well, 2 a file cannot be read.
 
     \b
     Examples:
@@ -129,9 +121,8 @@ class _Writing:
     def page_of(self, file: InputFile) -> Report:
         """Write the page of one of several files."""
         out = joined(self.out, page_of(file.relative))
-        base = None if self.base is None else joined(self.base, file.relative)
         make_folder_of(out)
-        return self.page(file.name, out, base if base is not None and exists(base) else None)
+        return self.page(file.name, out, None if self.base is None else file.in_folder(self.base))
 
     def single(self, name: str) -> ExitStatus:
         """Write the page of the only file."""

@@ -14,12 +14,12 @@ from archive.cli.inputs import input_value
 from archive.cli.showing import showing
 from archive.cli.status import Cause, ExitStatus
 from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE
-from archive.debuginfo.values.observed import VALUE_VIEWS
 from archive.io.output import check_target
 from archive.io.urls import name_of
 from archive.reader.recognition import FileKind, recognise
 from archive.render.rows import GAPS, RUN, RUN_KEYS, by_view
 from archive.render.values import (
+    VALUE_VIEWS,
     comparison_facts,
     comparison_text,
     first_text,
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from archive.backend.values.running import Run
     from archive.base.limits import Limits
     from archive.debuginfo.values.gaps import ValueDiff
-    from archive.debuginfo.values.observed import ObservedOperation, ValueView
-
+    from archive.debuginfo.values.observed import ObservedOperation
+    from archive.render.values import ValueView
 
 RANDOM = "random:"
 """Begins inputs that are made, before their seed."""
@@ -56,9 +56,7 @@ RANDOM = "random:"
     "as `profile` takes it: sizes and type (1x3x32x32, 16:int64), or a value as JSON. May be repeated.",
     show_default="the sample inputs that the file has",
 )
-@click.option(
-    "-c", "--companion", type=click.Path(dir_okay=False), help="Debug info of FILE, if that was split off."
-)
+@options.companion_option("Debug info of FILE, if that was split off.", is_file=True)
 @click.option(
     "--method", default="forward", show_default=True, help="The method to run, or the program of several."
 )
@@ -121,9 +119,6 @@ def command(
     With --base, two forms of one model run with the same inputs: scripted, traced, frozen, quantised,
     lowered, exported. Their operations are put side by side by module, line and operator; the first line
     beyond the tolerance is named.
-
-    Exit status: 0 well, 1 with --base a value is beyond the tolerance, or with --first-nan there is one, 2
-    error.
 
     \b
     Examples:

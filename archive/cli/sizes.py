@@ -19,7 +19,7 @@ from archive.describe.sizes import View
 from archive.describe.sizes.budgets import BudgetFile, SizeBudget
 from archive.describe.sizes.measure import Question, SizeTotals, measure
 from archive.io.mapped import source_of
-from archive.io.places import exists, is_folder, joined, last_part
+from archive.io.places import is_folder, joined, last_part
 from archive.io.urls import name_of
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.rows import CHANGES, SIZES, WEIGHTS
@@ -120,8 +120,6 @@ def command(
       "models/*.ptl" = ["5MB", "debug=100KB"]
       "models/large/**" = "source ranges=+10KB"
 
-    Exit status: 0 well, 1 a budget is exceeded, 2 a file cannot be read, or a budget's label doesn't exist.
-
     \b
     Examples:
       debug-archive sizes model.ptl
@@ -170,10 +168,7 @@ class _FileQuestion:
 
     def base_of(self, file: InputFile) -> str | None:
         """The file that a file is compared with; None where the folder to compare with has none."""
-        if self.base is None or not is_folder(self.base):
-            return self.base
-        path = joined(self.base, file.relative)
-        return path if exists(path) else None
+        return self.base if self.base is None or not is_folder(self.base) else file.in_folder(self.base)
 
 
 class _Measuring:
@@ -183,11 +178,7 @@ class _Measuring:
         self._totals = SizeTotals()
 
     def single(self, name: str) -> ExitStatus:
-        """Show where the bytes of a file go, or what changed in it.
-
-        Raises:
-            UsageError: a budget of the command line names an unknown label, or bounds growth without a base.
-        """
+        """Show where the bytes of a file go, or what changed in it."""
         file = InputFile(name, last_part(name))
         base = self._asked.base
         if base is not None and self._asked.base_of(file) is None:
@@ -198,20 +189,14 @@ class _Measuring:
                 raise click.UsageError(judged.verdict.problem)
         self._gate.take(name_of(name), measures)
         if self._reader.as_json:
-            document = printing.facts_document(self._text(many=False))
-            document.add(self._facts(measures))
-            document.end()
+            printing.write_document(self._facts(measures), text=self._text(many=False))
         else:
             old_size = measures.base.size if measures.base else 0
             printing.show([self._shown(measures.size, old_size, measures)])
         return self._gate.report(has_base=measures.base is not None, many=False)
 
     def several(self, files: FoundFiles) -> ExitStatus:
-        """Show the sizes of several files, and their sums.
-
-        Raises:
-            UsageError: there is nothing to compare them with, or two would be compared with one.
-        """
+        """Show the sizes of several files, and their sums."""
         self._check(files)
         base, totals = self._asked.base, self._totals
         text = self._text(many=True)
@@ -241,11 +226,7 @@ class _Measuring:
         return Row(facts=self._facts(measures) if self._reader.as_json else None)
 
     def _check(self, files: FoundFiles) -> None:
-        """Refuse what cannot be compared file by file.
-
-        Raises:
-            UsageError: there is nothing to compare with, or two files would be compared with one.
-        """
+        """Refuse what cannot be compared file by file."""
         base, growth = self._asked.base, [budget for budget in self._asked.question.budgets if budget.growth]
         if base is None:
             if growth:

@@ -5,7 +5,8 @@ came of a file, and ``ending`` for errors. Of several causes and of several file
 the largest number. Files that a search leaves out count for nothing. A file that is broken, or exceeds a
 limit, is what ``verify`` is there to report: a finding of it, and of every other command a failure.
 
-``docs/reference/statuses.md`` has the same rows, and ``tests/cli/test_statuses.py`` an example of each.
+The help of a command has its rows, ``docs/reference/statuses.md`` all, and ``tests/cli/test_statuses.py`` an
+example of each.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.base.diagnostics import Severity
     from archive.batches.outcome import Outcome
 
 
@@ -86,6 +90,23 @@ class Cause(_Row, Enum):
     def when(self, holds: object) -> ExitStatus:
         """The status where something holds, and else 0."""
         return self.status if holds else ExitStatus.WELL
+
+
+BY_SEVERITY: Mapping[Severity, Cause] = {
+    "error": Cause.INCONSISTENT,
+    "not checked": Cause.UNDONE,
+    "internal error": Cause.FAULT,
+}
+"""What diagnostics lead to."""
+
+
+def causes_text(command: str) -> str:
+    """What ends a command with another status than 0, but for what ends any so: paragraphs of its help."""
+    return "\n\n".join(
+        f"Exit status {cause.status}: {cause.words}."
+        for cause in Cause
+        if command in {name.strip("`").partition(" --")[0] for name in cause.commands.split(", ")}
+    )
 
 
 def status_of(outcome: Outcome[Any, Any]) -> ExitStatus:

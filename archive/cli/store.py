@@ -232,8 +232,6 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
     A PATTERN with * and ? is compared with archive id, that of the redacted archive where that has another
     one, prefix, top class, file name, and the labels of releases, by themselves or after the name.
 
-    Exit status: 0 well, 1 a companion cannot be read, something else lies in the store, or no companion fits.
-
     \b
     Examples:
       debug-archive store ls --store symbols/
@@ -320,8 +318,6 @@ def check(*, path: str, limits: Limits, as_json: bool) -> ExitStatus:
     """Read all of a store: each companion is whole and comes back to the byte, and the index agrees.
 
     An index that does not agree is rebuilt.
-
-    Exit status: 0 well, 1 something is wrong.
     """
     store = own_store(path, limits=limits)
     diagnostics = []

@@ -96,12 +96,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     callback=_places,
     help="Original source of a byte position in a generated code record.",
 )
-@click.option(
-    "-c",
-    "--companion",
-    type=click.Path(dir_okay=False),
-    help="The debug info of FILE, where it was split off.",
-)
+@options.companion_option("The debug info of FILE, where it was split off.", is_file=True)
 @click.option(
     "--store",
     metavar="STORE",
@@ -231,10 +226,7 @@ def _names(asked: Asked) -> ExitStatus:
     """Print the source of nodes, kernels and instructions."""
     from archive.cli.nodes import print_nodes  # noqa: PLC0415 (few files have nodes)
 
-    (file,), limits = asked.files, asked.limits
-    return print_nodes(
-        file, asked.companion, asked.wanted, limits, mapped=asked.mapped, as_json=asked.as_json
-    )
+    return print_nodes(asked)
 
 
 def _log(asked: Asked) -> ExitStatus:

@@ -12,7 +12,6 @@ import click
 from archive.cli.making import (
     MAX_LEVEL,
     VerbTexts,
-    companion_option,
     handles_options,
     kinds_options,
     layout_option,
@@ -20,7 +19,7 @@ from archive.cli.making import (
     takes_files,
     takes_maker,
 )
-from archive.cli.options import importing_pytorch, label_option
+from archive.cli.options import companion_option, importing_pytorch, label_option
 from archive.render import making
 from archive.render import migrate as migrating
 
@@ -55,7 +54,7 @@ def _check_max(layout: object, level: object) -> None:
 @click.command("split")
 @takes_files
 @companion_option(
-    "OUT.ptdbg", "File for the debug info, which you don't ship; required where OUT is a folder."
+    "File for the debug info, which you don't ship; required where OUT is a folder.", "OUT.ptdbg"
 )
 @handles_options("unique")
 @kinds_options
@@ -140,7 +139,7 @@ def shrink(*, maker: FileMaker, **options: object) -> ExitStatus:
 
 @click.command("join")
 @takes_files
-@companion_option("IN.ptdbg", "File or folder with the debug info.")
+@companion_option("File or folder with the debug info.", "IN.ptdbg")
 @takes_maker
 def join(*, maker: FileMaker, **options: object) -> ExitStatus:
     """Put the debug info from companions back into archives IN: the reverse of `split`.

@@ -17,7 +17,7 @@ from archive.cli.ci import sarif_result
 from archive.cli.files import Row, files_argument, is_single
 from archive.cli.forms import ROW_FORMS
 from archive.cli.reading import takes_reader
-from archive.cli.status import Cause, ExitStatus
+from archive.cli.status import BY_SEVERITY, Cause, ExitStatus
 from archive.io.mapped import source_of
 from archive.io.urls import name_of
 from archive.reader.recognition.kinds import FOLDER_KINDS
@@ -44,12 +44,6 @@ RULES: Mapping[str, str] = {
     "internal error": "a fault of debug-archive ended the check",
 }
 """Severities, as rules of a code scanner."""
-CAUSES: Mapping[Severity, Cause] = {
-    "error": Cause.INCONSISTENT,
-    "not checked": Cause.UNDONE,
-    "internal error": Cause.FAULT,
-}
-"""What diagnostics lead to."""
 LEVELS: Mapping[Severity, SarifLevel] = {"warning": "warning", "note": "note"}
 """Levels of severities in SARIF; that of the others is ``error``."""
 
@@ -64,9 +58,6 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
     All problems of a file are listed, each with its place. A file that isn't an archive is reported with what
     it is, and as not checked; in folders, such files are skipped and counted, unless their names say that
     they are models.
-
-    Exit status: 0 well, 1 there is an error, 2 a file was not checked or cannot be read, 70 internal
-    error.
 
     \b
     Examples:
@@ -106,7 +97,7 @@ class _Checked:
 
     @property
     def status(self) -> ExitStatus:
-        found = [CAUSES[one.severity].status for one in self.diagnostics if one.severity in CAUSES]
+        found = [BY_SEVERITY[one.severity].status for one in self.diagnostics if one.severity in BY_SEVERITY]
         return max(found, default=ExitStatus.WELL) if self.is_read else Cause.UNDONE.status
 
 

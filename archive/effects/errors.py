@@ -7,6 +7,7 @@ import linecache
 from archive.base.errors import LoweringError
 
 ITEM_CHANGED = "a tensor in a list, which the graph takes as a whole, is changed in place"
+OUTSIDE = ": what it does outside the model would be lost"
 
 
 class CaptureError(LoweringError):

@@ -27,13 +27,9 @@ def with_items(value: Any, change: Callable[[Any], Any]) -> Any:
     return value
 
 
-def with_tensors(value: Any, change: Callable[[Any], Any], known: dict[int, Any] | None = None) -> Any:
-    """A copy of a value with changed tensors, at any depth; what was the same object stays so.
-
-    Args:
-        known: what was made of each object, by identity, if several values share objects.
-    """
-    known = {} if known is None else known
+def with_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy of a value with changed tensors, at any depth; what was the same object stays so."""
+    known: dict[int, Any] = {}
 
     def changed(part: Any) -> Any:
         if id(part) not in known:

@@ -111,7 +111,6 @@ class RenamedLines(CodeLines):
         return bytes(self.text[start : start + self.length(number)])
 
     def is_line(self, number: int, line: bytes) -> bool:
-        """Whether the code has a line of this number, and it is this one, apart from hashes."""
         return 0 < number <= len(self) and self.is_same(self.line(number), line)
 
     def is_same(self, line: bytes, shown: bytes) -> bool:
@@ -212,7 +211,6 @@ class CompanionCode(FrameCode):
         return 0 < len(shown) <= number and self.name + RANGES_SUFFIX in self.companion.range_names
 
     def original(self, line: int, column: int) -> SourceRange | None:
-        """The original range of a position; the line counted from 1, the column in bytes from 0."""
         return self.companion.locate_line(self.name, line, column)
 
 
@@ -224,7 +222,6 @@ class DigestedCode(CompanionCode):
         self.lines = lines
 
     def shows(self, shown: list[bytes], number: int) -> bool:
-        """Whether the record has these lines up to a line, counted from 1: as many as PyTorch prints."""
         return FrameCode.shows(self, shown, number)
 
 
@@ -242,12 +239,10 @@ class RenamedCode(FrameCode):
         self.lines = RenamedLines(memoryview(archive.records[name].view()), salt)
 
     def columns(self, number: int, shown: bytes, marking: bytes) -> tuple[int, int]:
-        """The first and the last column of the code that a marking is below."""
         first, last = super().columns(number, shown, marking)
         return self.lines.column(number, shown, first), self.lines.column(number, shown, last)
 
     def as_written(self, header: re.Match[bytes], lines: list[bytes]) -> list[bytes]:
-        """The lines of a frame that shows this record, with its own names."""
         line, function, number = header.string, header["function"], int(header["line"])
         heading = (
             line[: header.start("file")] + as_bytes(self.name) + line[header.end("file") : header.end("line")]
@@ -264,7 +259,6 @@ class RenamedCode(FrameCode):
         return own
 
     def function(self, number: int, shown: bytes) -> bytes:
-        """The name of a function that is shown, by its definition above a line."""
         text = bytes(self.lines.text[: self.lines.start(number)])
         end = len(text)
         for _ in range(MOST_FUNCTIONS):

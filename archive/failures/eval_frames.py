@@ -178,12 +178,10 @@ class EvalFailure(Failure):
 
     @property
     def what(self) -> str:
-        """The innermost statement."""
         return str(self.statements[-1])
 
     @property
     def key(self) -> bytes:
-        """The same for tracebacks of the same statements."""
         return digest(
             str((self.is_whole, self.is_held, self.holder, self.said)),
             *(
@@ -200,7 +198,6 @@ class EvalFailure(Failure):
             leave_source(self.stream, self.length + 1)
 
     def answer(self, model: OneModel) -> Answer | None:
-        """An archive's answer; None where the failure stays as it is, or the archive has no programs."""
         archive = model.archive
         if self.is_left or not archive.programs:
             return None

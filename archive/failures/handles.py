@@ -365,6 +365,5 @@ class HandleOperations:
 
     @property
     def _known(self) -> HandleTable:
-        """The table that a known handle is in."""
         assert self._table is not None  # noqa: S101 (else no handle is known)
         return self._table

@@ -136,12 +136,10 @@ class InputFailure(Failure):
         return ""
 
     def answer(self, model: OneModel) -> Answer | None:
-        """An ETRecord's answer; None where the file isn't one."""
         return answer(model.archive, self) if model.archive.instructions else None
 
     @property
     def what(self) -> str:
-        """The failure in words."""
         if self.missing:
             return f"no method {shown(self.missing)}"
         of_method = f" of method {one_line(self.method)}" if self.method else ""
@@ -156,7 +154,6 @@ class InputFailure(Failure):
 
     @property
     def key(self) -> bytes:
-        """The same for lines that say the same about the same method."""
         return digest(repr(self._line), repr(self._resized), self.method)
 
     def contradiction(self, inputs: tuple[ProgramInput, ...]) -> str:

@@ -159,17 +159,14 @@ class InstructionFailure(Failure):
 
     @property
     def what(self) -> str:
-        """The failure in words."""
         method = f"{one_line(self.method)}/" if self.method else ""
         return f"instruction {method}{self.chain}:{self.number}, {self.operator or 'a call of a backend'}"
 
     @property
     def key(self) -> bytes:
-        """The same for failures of the same instruction."""
         return digest(self.what, self.method, str(self.types), *self.said)
 
     def answer(self, model: OneModel) -> Answer | None:
-        """An ETRecord's answer; None where the file isn't one."""
         if not model.archive.instructions:
             return None
         with model.spending.one_failure() as steps:

@@ -216,12 +216,10 @@ class KernelFailure(Failure):
 
     @property
     def what(self) -> str:
-        """What the line names."""
         return str(self.named)
 
     @property
     def key(self) -> bytes:
-        """The same for lines that name the same."""
         return digest(repr(self.named))
 
     @property
@@ -239,7 +237,6 @@ class KernelFailure(Failure):
         return isinstance(self.named, ProfiledKernel)
 
     def answer(self, model: OneModel) -> Answer | None:
-        """An archive's answer; None where it has no kernels."""
         if not model.archive.compiled:
             return None
         source = model.made(_sources)(self.named)

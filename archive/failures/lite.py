@@ -63,29 +63,23 @@ class LiteFailure(Failure):
         self.message = known_message(decoded(nearest).strip())
 
     def answer(self, model: OneModel) -> Answer:
-        """A model's answer, by its handles."""
         return model.made(lite_answers).answer(self)
 
     @property
     def what(self) -> str:
-        """The handles."""
         return f"handles {{{self.digits:.40}}}"
 
     @property
     def key(self) -> object:
-        """The same for the same handles and messages of one wording."""
         return self.digits, self.is_joined, wording(self.message)
 
     def may_be_of(self, facts: Facts) -> bool:
-        """Whether a model may have these handles."""
         return facts.may_have_handles(self.digits)
 
     def size(self, text: bytes) -> int:
-        """The bytes that an explanation takes in the log."""
         return len(text) + text.count(b"\n") * (self.stream.cost(0) - 1)
 
     def explained(self, text: bytes) -> Iterator[bytes]:
-        """The line, with an explanation in the place of the handles."""
         yield self.stream.written(0, self._text[: self._start] + text + self._text[self._stop :])
 
 

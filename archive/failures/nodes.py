@@ -120,16 +120,13 @@ class NodeFailure(Failure):
 
     @property
     def what(self) -> str:
-        """Its node."""
         return f"node {self.node.name}"
 
     @property
     def key(self) -> object:
-        """The same for failures of the same node, target and arguments; a bare trace has its own."""
         return object() if self.is_bare else digest(*self.node, *self.said)
 
     def answer(self, model: OneModel) -> Answer | None:
-        """An archive's answer; None where the log has the source."""
         if self.is_explained and (redacted := redacted_answer(model, self)):
             return redacted
         self.leave()
@@ -141,7 +138,6 @@ class NodeFailure(Failure):
         return self.is_unexplained or self.is_bare
 
     def has_source(self, above: bytes) -> bool:  # noqa: ARG002 (its own lines say so)
-        """Whether PyTorch printed a source."""
         return self.is_explained
 
     def leave(self) -> None:
@@ -169,11 +165,9 @@ class NodeFailure(Failure):
         return self.stream.text(1) == HEADING and self.stream.text(PLACE) == UNKNOWN
 
     def size(self, text: bytes) -> int:
-        """The bytes that an explanation takes in the log."""
         return len(text) + (text.count(b"\n") + 1) * self.stream.cost(PLACE)
 
     def explained(self, text: bytes) -> Iterator[bytes]:
-        """The three lines, with an explanation in the place of the last one."""
         yield self.stream.line(0).data
         yield self.stream.line(1).data
         yield self.stream.written(PLACE, text)

@@ -86,11 +86,9 @@ class Loosely(Likeness):
         return line.rstrip() if header is None else self.named(line[header.end("file") :]).rstrip()
 
     def named(self, text: bytes) -> bytes:
-        """The text, with the names that hashes stand for."""
         return unhashed(text, self._names)
 
     def fits(self, shown: bytes, line: bytes) -> bool:
-        """Whether a line of the log may stand for one of the original."""
         if shown in (line, line.rstrip()):
             return True
         if header := _header(line):
@@ -125,7 +123,6 @@ class LooselyTraced(Loosely):
     """The same for a node's stack trace, which omits lines of code rather than having blank ones."""
 
     def fits(self, shown: bytes, line: bytes) -> bool:
-        """Whether a line of the log may stand for one of the original."""
         return shown == line or (bool(shown.strip()) and super().fits(shown, line))
 
     def may_lack(self, line: bytes) -> bool:

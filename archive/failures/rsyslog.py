@@ -89,7 +89,6 @@ class MessageFilter:
 
 
 def _message(record: bytes) -> bytes:
-    """The message of a record."""
     value = parsed_json(record, MOST_VALUES)
     message = value.get("msg") if isinstance(value, dict) else None
     if not isinstance(message, str):

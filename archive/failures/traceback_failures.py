@@ -47,11 +47,9 @@ class AnyCode(FrameCode):
         self.lines = None
 
     def shows(self, shown: list[bytes], number: int) -> bool:  # noqa: ARG002 (nothing is known)
-        """False."""
         return False
 
     def original(self, line: int, column: int) -> SourceRange | None:  # noqa: ARG002 (the same)
-        """None."""
         return None
 
 
@@ -128,12 +126,10 @@ class TracebackFailure(Failure):
 
     @property
     def what(self) -> str:
-        """Whether it has code, or source."""
         return "traceback" if self.has_code else REDACTED
 
     @property
     def key(self) -> object:
-        """The same for tracebacks of the same lines of code, whatever a logger writes around them."""
         if not self.has_code:
             return object()  # only a model knows where its lines of source end
         return blake2b(b"\n".join(self._traceback.raw[1:]), digest_size=DIGEST).digest()
@@ -156,7 +152,6 @@ class SerializedFailure(TracebackFailure):
     problem = ""
 
     def answer(self, model: OneModel) -> Answer | None:
-        """A model's answer; None where the original code isn't redacted."""
         if is_as_it_was(self.stream, model.made(RedactedAnswers).files):
             return None
         traceback = Traceback(self.stream, model.made(ModelCode).of)
@@ -175,16 +170,13 @@ class SerializedFailure(TracebackFailure):
         return sign_at(self.stream, self._traceback.frames[-1].stop + HEADED, ()) is not Sign.NONE
 
     def has_source(self, above: bytes) -> bool:  # noqa: ARG002 (its source may be redacted)
-        """False."""
         return False
 
     @property
     def key(self) -> object:
-        """Different for each failure."""
         return object()
 
     def may_be_of(self, facts: Facts) -> bool:
-        """Whether a model may have this code."""
         return facts.may_have_code(self.names)
 
 

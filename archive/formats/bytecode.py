@@ -29,8 +29,8 @@ from archive.formats.record_kinds import BYTECODE
 from archive.formats.schema.pickled import (
     Int,
     Keyed,
-    Mismatch,
     Opening,
+    PickleMismatch,
     Sequence,
     String,
     Value,
@@ -159,7 +159,7 @@ def _called(tree: Tree, tables: list[int]) -> list[list[bytes]]:
     calling = _are(tree, codes, CALLING)
     wrong = calling & ((tree.kinds(x) != ValueKind.INT) | (tree.value[x] < 0) | (tree.value[x] >= most))
     if wrong.any():
-        raise Mismatch(0, f"one of {int(most[wrong][0])} operators", int(x[wrong][0]))
+        raise PickleMismatch(0, f"one of {int(most[wrong][0])} operators", int(x[wrong][0]))
     strings = np.full(len(codes), -1, np.int64)
     strings[calling] = operators.items["name"][low[calling] + tree.value[x[calling]]]
     called = [names[string] for string in strings.tolist()]
@@ -201,11 +201,11 @@ class InstructionTable:
         self._tree = tree
         self._tables: dict[bytes, int] = {}  # by name; the last one of equal names
         self._parts: dict[tuple[int, str], memoryview] = {}
-        with suppress(Mismatch):
+        with suppress(PickleMismatch):
             methods = _methods(tree, pickle)[1]
             memory.take(memory.TEXT * len(methods), "entries of bytecode", record=BYTECODE)
             for method in dict.fromkeys(methods):
-                with suppress(Mismatch):
+                with suppress(PickleMismatch):
                     name, table = METHOD.nodes(tree, method)
                     self._tables[self._text(name)] = table
 
@@ -218,7 +218,7 @@ class InstructionTable:
             return None
         try:
             code, x = INSTRUCTION.nodes(self._tree, instructions[number])
-        except Mismatch:
+        except PickleMismatch:
             return None
         opcode = self._text(code)
         return LiteInstruction(opcode, self._constant(method, x) if opcode == INTERFACE_CALL else b"")
@@ -234,7 +234,7 @@ class InstructionTable:
         if (table, key) not in self._parts:
             try:
                 self._parts[table, key] = TABLE.nodes(self._tree, table, key)
-            except Mismatch:
+            except PickleMismatch:
                 self._parts[table, key] = memoryview(b"")
         return self._parts[table, key]
 

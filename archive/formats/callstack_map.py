@@ -48,7 +48,7 @@ from archive.formats.schema.pickled import (
 from archive.formats.schema.pickled.core import NUMBER_WIDTH
 
 if TYPE_CHECKING:
-    from archive.formats.schema.pickled import Schema
+    from archive.formats.schema.pickled import Declaration
     from archive.pickles.tree import Tree
     from archive.pickles.write import Receive
 
@@ -66,7 +66,7 @@ ROW = {
 }
 STACK = "the calls that lead to the operation, from the outermost inwards (InlinedCallStack)"
 
-CALLSTACK_SCHEMAS: dict[Generation, Schema] = {
+CALLSTACK_SCHEMAS: dict[Generation, Declaration] = {
     Generation.CALLSTACK_3: Sequence(Tuple(**ROW, stack=STACK_3 * STACK)),
     Generation.CALLSTACK_4: Sequence(
         Tuple(**ROW, op=String() * "the operator, aten::mul (the node's name)", stack=STACK_4 * STACK)

@@ -37,7 +37,7 @@ from archive.formats.schema.pickled import (
 )
 
 if TYPE_CHECKING:
-    from archive.formats.schema.pickled import Schema
+    from archive.formats.schema.pickled import Declaration
     from archive.pickles.tree import Tree
     from archive.pickles.write import Receive
 
@@ -45,7 +45,7 @@ METHOD_RECORDS = {Generation.METHOD_HANDLES: METHOD_HANDLES, Generation.MODULE_P
 """The record of each layout."""
 
 
-def _methods(key: str, values: Schema | Documented) -> Sequence:
+def _methods(key: str, values: Declaration | Documented) -> Sequence:
     table = Tuple(entry=Tuple(key=Const(key), value=values))
     method = Tuple(method=String() * "its qualified name", table=table * "pairs of key and value: only one")
     return Sequence(method, head=Int())
@@ -53,7 +53,7 @@ def _methods(key: str, values: Schema | Documented) -> Sequence:
 
 HANDLES = Tuple(handles=IntList() * "a debug handle for each instruction")
 PATHS = Sequence(String())
-METHOD_SCHEMAS: dict[Generation, Schema] = {
+METHOD_SCHEMAS: dict[Generation, Declaration] = {
     Generation.METHOD_HANDLES: _methods("function_debug_handles", HANDLES),
     Generation.MODULE_PATHS: _methods("module_debug_info", PATHS * "the path of each OP and OPN"),
 }

@@ -66,7 +66,7 @@ from archive.pickles.ops import ValueKind
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.strings import Strings
-    from archive.formats.schema.pickled.core import Schema
+    from archive.formats.schema.pickled.core import Declaration
     from archive.pickles.tree import Tree
     from archive.pickles.write import Receive
 
@@ -112,7 +112,7 @@ ROWS = {
     RangeLayout.STRING_TABLE: Tuple(offset=OFFSET, range=_range(PIECED), tag=TAG),
 }
 ROWS[RangeLayout.EMPTY] = ROWS[RangeLayout.INLINE]
-RANGE_SCHEMAS: dict[RangeLayout, Schema] = {layout: Memo(Sequence(row)) for layout, row in ROWS.items()}
+RANGE_SCHEMAS: dict[RangeLayout, Declaration] = {layout: Memo(Sequence(row)) for layout, row in ROWS.items()}
 RANGE_SCHEMAS[RangeLayout.STRING_TABLE] = Tuple(
     marker=Const(MARKER),
     table=Memo(Sequence(String())) * "lines of sources and filenames, without duplicates; the first is empty",
@@ -238,21 +238,13 @@ def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable) -> 
         pass
 
 
-def build_source_ranges(
-    table: RangeTable,
-    record: int,
-    layout: RangeLayout | None = None,
-    *,
-    receive: Receive | None = None,
-) -> bytes:
+def build_source_ranges(table: RangeTable, record: int, *, receive: Receive | None = None) -> bytes:
     """One record of a table as PyTorch writes it.
 
     Args:
-        layout: by default the record's own; for another one, the columns must have all it needs.
         receive: takes the bytes, a part at a time; without it they are returned.
     """
-    layout = layout or table.layouts[record]
-    rows = table.rows(record)
+    layout, rows = table.layouts[record], table.rows(record)
     part = slice(rows.start, rows.stop)
     index = table.source[part]
     own = slice(int(index.min()), int(index.max()) + 1) if len(index) else slice(0, 0)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import counted, one_line
 from archive.privacy.leaks.findings import by_kind
 from archive.render.fitted_table import FittedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from archive.privacy.leaks import Finding, Leaks, Place
+    from archive.privacy.review.listing import ReviewRow
 
+FoundT = TypeVar("FoundT", bound="Finding | ReviewRow")
 STEPS = 3
 """Steps of a path in JSON that a table shows."""
 RECORD = 60
@@ -23,20 +25,32 @@ SHORTENED = 120
 
 
 def leaks_table(findings: Sequence[Finding], examples: int) -> FittedTable:
-    """The findings: for each kind how many texts, how often they were found, and the first ones.
+    """The findings of each kind."""
+    groups = by_kind(findings).items()
+    return examples_table("kind", groups, examples, lambda one: (one.text, _short(one.places[0])))
+
+
+def examples_table(
+    of: str,
+    groups: Iterable[tuple[str, Sequence[FoundT]]],
+    examples: int,
+    cells: Callable[[FoundT], tuple[str, str]],
+) -> FittedTable:
+    """For each group how many texts, how often they were found, and the first ones.
 
     Args:
-        examples: the number of texts shown for each kind; 0 shows all.
+        of: what a group is.
+        examples: the number of texts shown for each; 0 shows all.
+        cells: gives a text and its first place.
     """
-    table = FittedTable([("kind", "text"), ("found", "number"), ("text", "name"), ("first at", "place")])
-    for kind, some in by_kind(findings).items():
+    table = FittedTable([(of, "text"), ("found", "number"), ("text", "name"), ("first at", "place")])
+    for group, some in groups:
         shown = some if len(some) <= examples + 1 else some[: examples or None]
-        for number, finding in enumerate(shown):
-            text, place = one_line(finding.text)[:SHORTENED], _short(finding.places[0])
-            table.add("" if number else kind, finding.count, text, place)
-        if len(shown) < len(some):
-            rest = some[len(shown) :]
-            table.add("", sum(finding.count for finding in rest), f"[{len(rest):,} other texts]", "")
+        for number, one in enumerate(shown):
+            text, place = cells(one)
+            table.add("" if number else group, one.count, one_line(text)[:SHORTENED], place)
+        if rest := some[len(shown) :]:
+            table.add("", sum(one.count for one in rest), f"[{len(rest):,} other texts]", "")
     return table
 
 

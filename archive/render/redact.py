@@ -79,16 +79,11 @@ def redact_plan_line(facts: Redaction, file: str) -> str:
     return f"{one_line(file)}: {facts.asked}; {_summary(facts)}"
 
 
-def redact_refusal_text(facts: AnyRedaction) -> Printed:
-    """Why a redacted file is not clean."""
-    return _unclean(facts)
-
-
 def _described(facts: Redaction) -> Iterator[str]:
     """What is gone, what isn't, and what was looked for."""
     yield from (f"taken out: {what}" for what in facts.gone)
     yield from facts.refused
-    yield from _unclean(facts)
+    yield from redact_refusal_text(facts)
     yield from (f"stays: {what}" for what in facts.stays)
     yield from _searched(facts)
     if mapped := sum(one.place.endswith(MAPPED) for one in facts.remaining):
@@ -108,7 +103,7 @@ def _absent(facts: MetadataRedaction | CheckpointRedaction) -> Iterator[str]:
 
 def _rest(facts: AnyRedaction) -> Iterator[str]:
     """What isn't gone, and what was looked for."""
-    yield from _unclean(facts)
+    yield from redact_refusal_text(facts)
     yield from _searched(facts)
     yield from _kept(facts)
     yield from _too_short(facts)
@@ -128,7 +123,7 @@ def _too_short(facts: AnyRedaction) -> Iterator[str]:
         yield f"{texts} not looked for: too short, a common word, or part of what stays; --json lists all"
 
 
-def _unclean(facts: AnyRedaction) -> Iterator[str]:
+def redact_refusal_text(facts: AnyRedaction) -> Iterator[str]:
     """What is left, and how that gets out."""
     left = [*facts.remaining, *facts.problems]
     yield from (f"left: {what}" for what in left[:LISTED])

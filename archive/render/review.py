@@ -5,40 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from archive.base.errors import one_line
 from archive.privacy.review.reviewed import UNACCEPTED, gone_from, how_to_accept, texts_counted
 from archive.privacy.review.ways import ways_out
-from archive.render.fitted_table import FittedTable
+from archive.render.leaks import examples_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.privacy.review import Review
     from archive.privacy.review.listing import ReviewRow
-    from archive.render.fitted_table import Printed
-
-SHORTENED = 120
-"""Characters of a text that a table shows; the review file has it whole."""
+    from archive.render.fitted_table import FittedTable, Printed
 
 
 def review_table(rows: Sequence[ReviewRow], examples: int) -> FittedTable:
-    """Rows: for each role the first ones.
-
-    Args:
-        rows: those of a role together.
-        examples: the number of rows shown for each role; 0 shows all.
-    """
-    table = FittedTable([("role", "text"), ("found", "number"), ("text", "name"), ("first at", "place")])
-    for role in dict.fromkeys(row.role for row in rows):
-        some = [row for row in rows if row.role == role]
-        shown = some if len(some) <= examples + 1 else some[: examples or None]
-        for number, row in enumerate(shown):
-            text = one_line(row.text)[:SHORTENED]
-            table.add("" if number else role, f"{row.count:,}", text, one_line(row.first))
-        if len(shown) < len(some):
-            rest = some[len(shown) :]
-            table.add("", f"{sum(row.count for row in rest):,}", f"[{len(rest):,} other texts]", "")
-    return table
+    """Rows: for each role the first ones."""
+    roles: dict[str, list[ReviewRow]] = {}
+    for row in rows:
+        roles.setdefault(row.role, []).append(row)
+    return examples_table("role", roles.items(), examples, lambda row: (row.text, row.first))
 
 
 def review_text(review: Review, path: str, examples: int) -> Printed:

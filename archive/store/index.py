@@ -144,7 +144,6 @@ def _row(entry: StoreEntry) -> tuple[object, ...]:
 
 
 def _entry(row: Sequence[Any], room: int) -> StoreEntry:
-    """The entry in a row."""
     if tuple(map(type, row)) != TYPES:
         raise ValueError
     *model, handles, code, redacted_id, root, file, added, size, digest, labels, body, base, depth = row[:-3]

@@ -13,7 +13,7 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.app.verbs import VERBS
+from archive.app.verbs import VERB_KINDS, VERBS
 from archive.batches.jobs import CompanionUse, plan
 from archive.batches.manifest import outcomes_of
 from archive.batches.working import Task
@@ -260,7 +260,7 @@ def test_a_folder_that_is_shipped_holds_results_alone_unless_more_is_asked(
     if use is CompanionUse.WRITTEN:
         for given in (inputs, next(inputs.glob("*.pt*"))):
             with pytest.raises(ArchiveError, match=r"(?m)name another folder: -c out-companions/$"):
-                plan([str(given)], "out/", None, use, VERBS[verb].kinds)
+                plan([str(given)], "out/", None, use, VERB_KINDS[verb])
     read = str(made / "companions") if use is CompanionUse.READ else None
 
     def done(out: str, companions: str | None, **others: Any) -> None:  # noqa: ANN401 (of batch)

@@ -167,6 +167,14 @@ def test_the_page_has_the_rows_of_the_policy() -> None:
     assert rows == [(str(int(one.status)), one.commands, one.words) for one in Cause]
 
 
+def test_the_help_of_each_command_has_its_rows() -> None:
+    for name in {name for one in Cause if one.commands != "all" for name in one.commands.split(", ")}:
+        words = [word for word in name.strip("`").split() if not word.startswith("-")]
+        said = " ".join(well(*words, "--help").split())
+        for one in Cause:
+            assert (f"Exit status {one.status}: {one.words}." in said) == (name in one.commands), (name, one)
+
+
 @pytest.mark.parametrize("cause", Cause, ids=lambda cause: cause.name)
 def test_a_command_ends_as_the_policy_says(
     cause: Cause, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

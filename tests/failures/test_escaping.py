@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive.failures.explainer import LogExplainer
-from archive.failures.log.documents import HELD, MARKS, MOST_BELOW, Passed, form_of
+from archive.failures.log.documents import HELD, MOST_BELOW, OPENING_MARKS, Passed, form_of
 from tests.failures.document_forms import ALL_FORMS, DOCUMENTS, cdata, html_lines, slashed
 from tests.failures.test_log_forms import NAMES, REPORTS, lines, stripped
 from tests.support.reports import case, explained
@@ -197,7 +197,7 @@ def test_lines_that_have_passed_are_known_however_they_passed(parts: list[bytes]
         size = sizes[at % len(sizes)]
         many.add(b"\n".join(split[at : at + size]))
         at += size
-    for mark, has_mark in MARKS.items():
+    for mark, has_mark in OPENING_MARKS.items():
         expected = next(filter(has_mark, reversed(split)), b"")
         found = {one.last(mark), many.last(mark)}
         assert found <= {expected, b""}
@@ -213,7 +213,7 @@ WORDS = [
 
 def last_of(line: bytes) -> Callable[[bytes], bytes]:
     """Gives the last line above with a mark, where there is only one line."""
-    return lambda mark: line if MARKS[mark](line) else b""
+    return lambda mark: line if OPENING_MARKS[mark](line) else b""
 
 
 @pytest.mark.parametrize("word", WORDS)

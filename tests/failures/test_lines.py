@@ -29,7 +29,7 @@ from archive.failures.kernels import (
 )
 from archive.failures.kinds import FAILURE_KINDS
 from archive.failures.log.lines import MAX_LINE, InnerLines, Lines
-from archive.failures.log.marks import MARKS, PATTERNS, PRINTED
+from archive.failures.log.marks import MARKS, OTHER_WORDS, PRINTED
 from archive.failures.log.quiet import has_failure
 from tests.support.corpus import FIXTURES
 from tests.support.exported import EXPORTED
@@ -283,7 +283,8 @@ def test_lines_within_a_line_have_its_number() -> None:
 
 
 @given(
-    st.sampled_from(PRINTED) | st.one_of([st.from_regex(pattern, fullmatch=True) for pattern in PATTERNS]),
+    st.sampled_from(PRINTED)
+    | st.one_of([st.from_regex(way.pattern, fullmatch=True) for ways in OTHER_WORDS for way in ways]),
     st.binary(max_size=9),
 )
 def test_a_mark_is_found_in_each_of_its_encodings(mark: bytes, around: bytes) -> None:

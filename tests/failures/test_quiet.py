@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from archive.failures.log.beginnings import NOTHING, Above
 from archive.failures.log.cut_lines import CutLines
-from archive.failures.log.documents import MARKS as OPENING_MARKS
-from archive.failures.log.documents import form_of
+from archive.failures.log.documents import OPENING_MARKS, form_of
 from archive.failures.log.marks import LISTED, MARKS, PRINTED
 from archive.failures.log.quiet import (
     CUT,

@@ -13,7 +13,7 @@ from archive.app.sources import models_in
 from archive.failures.explainer import LogExplainer
 from archive.failures.lite import LiteFailure
 from archive.failures.log.beginnings import Beginning
-from archive.failures.log.forms import NUMBERS, TIMES, shape_of
+from archive.failures.log.forms import TIMES, TIMES_AND_NUMBERS, shape_of
 from archive.failures.log.lines import Lines
 from archive.failures.log.log_line import MOST_BETWEEN
 from tests.failures.framings import FRAMINGS, Framing, compose, cri, docker, journal
@@ -65,7 +65,7 @@ def test_all_else_tells_processes_apart(one: bytes, other: bytes) -> None:
 
 
 def test_numbered_lines_differ_in_any_number_and_blanks_before_it() -> None:
-    shape = shape_of(b"[ 9] a2: ", NUMBERS)
+    shape = shape_of(b"[ 9] a2: ", TIMES_AND_NUMBERS)
     assert shape.end(b"[10] a17: text") == len(b"[10] a17: ")
     assert shape.end(b"[x] a2: text") == -1
     assert shape_of(b"[ 9] a2: ", TIMES).end(b"[10] a2: text") == -1

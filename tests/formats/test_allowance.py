@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.base.limits import Allowance
-    from archive.formats.schema.pickled import Schema
+    from archive.formats.schema.pickled import Declaration
     from archive.pickles.tree import Tree
 
     Parse = Callable[[Tree], object]
@@ -118,7 +118,7 @@ def test_looking_through_bytecode_asks_for_what_it_costs() -> None:
 
 PAIR, EMPTY = ZERO + ZERO + b"\x86", b")"
 CHAIN = Chain(Tuple(tag=Int(), inner=NextInChain()), link="inner")
-DECLARED: list[tuple[Schema, bytes]] = [
+DECLARED: list[tuple[Declaration, bytes]] = [
     (Int(), ZERO),
     (String(), text(b"")),
     (Const("x"), text(b"x")),
@@ -138,7 +138,7 @@ DECLARED: list[tuple[Schema, bytes]] = [
 
 
 @pytest.mark.parametrize(("schema", "value"), DECLARED)
-def test_a_declaration_asks_for_what_it_costs(schema: Schema, value: bytes) -> None:
+def test_a_declaration_asks_for_what_it_costs(schema: Declaration, value: bytes) -> None:
     tree, allowance = tree_of(HEAD + MARK + value * TIMES + b"t" + STOP)
     nodes = np.array(tree.items(int(tree.roots[0])))
     check_asked(allowance, lambda: schema.take(tree, nodes))

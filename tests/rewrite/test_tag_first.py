@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,10 +34,9 @@ def failure(path: Path) -> str:
 @pytest.fixture(scope="module")
 def tag_first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with archive.open(FIXTURES / "releases" / "torch-1.9.0" / "unicode.pt") as opened:
-        table = opened.range_table
-        rows = {
-            name: build_source_ranges(table, at, RangeLayout.TAG_FIRST) for at, name in enumerate(table.names)
-        }
+        read = opened.range_table
+        table = replace(read, layouts=(RangeLayout.TAG_FIRST,) * len(read.names))
+        rows = {name: build_source_ranges(table, at) for at, name in enumerate(table.names)}
         members = [
             new_member(name, rows.get(name) or bytes(one.view())) for name, one in opened.records.items()
         ]

@@ -24,7 +24,8 @@ from archive.effects.capture.graph.sites import line_of
 from archive.effects.capture.proxies import list_functions
 from archive.effects.capture.proxies.hooks import has_hooks
 from archive.effects.errors import CaptureError
-from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
+from archive.effects.trial.twin import value_at
+from archive.formats.effects.model import EffectTable, Stored
 from archive.formats.effects.record import build_effects
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.sites import Site
     from archive.effects.capture.entries import Captured
     from archive.effects.capture.table.side_effects import SideEffects
-    from archive.formats.effects.model import MethodEffects, Source
+    from archive.formats.effects.model import MethodEffects
 
 # --- source ranges
 
@@ -165,7 +166,7 @@ class WithEffects:
         tensors = list(state.tensors)
         for source, value in state.entries:
             if isinstance(value, Stored) and isinstance(
-                parameter := _of(self.module, source), torch.nn.Parameter
+                parameter := value_at(self.module, source), torch.nn.Parameter
             ):
                 tensors[value.number] = parameter.detach().requires_grad_(parameter.requires_grad)
         return tensors or [torch.empty(0)]
@@ -288,13 +289,6 @@ def _refused(said: str, sites: Mapping[str, Site]) -> CaptureError:
     marked = MARKED_NODE.search(said)
     line = line_of(sites[marked["node"]]) if marked and marked["node"] in sites else None
     return CaptureError(f"TorchScript does not take what it computes: {reason}", *(line or ("", 0)))
-
-
-def _of(module: torch.nn.Module, source: Source) -> object:
-    """The value of an attribute of a module or of its parts; None for other sources."""
-    if isinstance(source, Attribute):
-        return getattr(_of(module, source.base), source.name, None)
-    return module if source == Local("self") else None
 
 
 def _arguments(module: torch.nn.Module) -> str:

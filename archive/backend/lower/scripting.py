@@ -103,7 +103,6 @@ def refusal(error: Exception, module: torch.nn.Module | None) -> str:
 
 
 def _joined(reason: str, place: str) -> str:
-    """A reason with its place, if that is known."""
     return f"{reason}:\n{place.rstrip()}" if place else reason
 
 

@@ -318,7 +318,6 @@ class StockPlaces:
 
 
 def _sites_on(line: int, function: CodeFunction, method: str) -> list[CallSite]:
-    """The calls of a method on a line of a function."""
     return [
         call for call in function.calls if call.first_line <= line <= call.last_line and call.method == method
     ]

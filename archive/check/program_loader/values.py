@@ -302,7 +302,6 @@ class Arguments:
             yield from self._named(value["as_name"], f"{place}.as_name")
 
     def _named(self, name: object, place: str, expected: str = THERE) -> Faults:
-        """The faults of a name of a value."""
         if not isinstance(name, str) or name not in self._values:
             yield missing(name, place, expected)
 

@@ -50,8 +50,6 @@ def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> E
 
     Each result and text is compared.
 
-    Exit status: 0 every claim held, 1 at least one did not, 2 error.
-
     \b
     Examples:
       debug-archive demo

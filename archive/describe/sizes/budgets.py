@@ -202,7 +202,6 @@ class BudgetFile:
 
 
 def _rules(table: settings.Table) -> Iterator[BudgetRule]:
-    """The rules of a table."""
     check_amount(list(table.values), f"{table.path}: {settings.header(BUDGETS)}")
     for glob, budgets in table.values.items():
         parts = PurePosixPath(glob)

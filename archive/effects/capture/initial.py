@@ -60,14 +60,13 @@ def originals_of(
     """
     originals, aliases = dict(calls[0].originals), dict(calls[0].aliases)
     for call in calls[1:]:
-        real = _Real(module, call)
         for source in call.originals:
-            value = originals.get(source, real.at(source))
+            value = originals.get(source, _real(source, module, call))
             if value is not ABSENT:
                 originals[source] = value
         for source, first in call.aliases.items():
-            value = real.at(source)
-            if value is not ABSENT and value is real.at(first):
+            value = _real(source, module, call)
+            if value is not ABSENT and value is _real(first, module, call):
                 aliases.setdefault(source, first)
     return originals, aliases
 
@@ -76,36 +75,26 @@ def originals_now(module: object, calls: Sequence[CapturedCall]) -> dict[Source,
     """The values of the sources of captured calls, as they are in the real objects now."""
     found: dict[Source, object] = {}
     for call in calls:
-        real = _Real(module, call)
         for source in call.originals:
-            value = real.at(source)
+            value = _real(source, module, call)
             if value is not ABSENT:
                 found[source] = value
     return found
 
 
-class _Real:
-    """Reads real values of a call's sources."""
-
-    def __init__(self, module: object, call: CapturedCall) -> None:
-        self._module = module
-        self._call = call
-
-    def at(self, source: Source) -> Any:
-        """The real value at a source; ``ABSENT`` if there is none."""
-        match source:
-            case Local("self"):
-                return self._module
-            case Attribute(base, name):
-                owner = self.at(base)
-                if owner is ABSENT:
-                    return ABSENT
-                return attribute_of(owner, name)
-            case Item(base, key):
-                return item_of(self.at(base), key)
-            case GlobalName() | ClosureCell():
-                return self._call.functions.real(source)
-        return ABSENT
+def _real(source: Source, module: object, call: CapturedCall) -> Any:
+    """The real value at a source of a call; ``ABSENT`` if there is none."""
+    match source:
+        case Local("self"):
+            return module
+        case Attribute(base, name):
+            owner = _real(base, module, call)
+            return ABSENT if owner is ABSENT else attribute_of(owner, name)
+        case Item(base, key):
+            return item_of(_real(base, module, call), key)
+        case GlobalName() | ClosureCell():
+            return call.functions.real(source)
+    return ABSENT
 
 
 def initial_state(

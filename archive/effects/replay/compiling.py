@@ -346,7 +346,6 @@ class MethodCompiler:
         return lambda _: object.__new__(cls)
 
     def _change(self, body: Computing, number: int, effect: Effect) -> PreparedChange:
-        """One effect."""
         target, key, value = self._target(body, effect), NOTHING, NOTHING
         if effect.op is Op.SET_GLOBAL and isinstance(effect.source, GlobalName):
             key = body.constant(effect.source.name)
@@ -415,7 +414,6 @@ class MethodCompiler:
 def _run(
     steps: list[tuple[int, int, Compute]], frame: Frame, failed: Callable[[int, BaseException], BaseException]
 ) -> None:
-    """Compute steps in their order."""
     number = -1
     try:
         for number, slot, compute in steps:  # noqa: B007 (the error names it)

@@ -145,7 +145,7 @@ class Twin:
         tensors = [copied(tensor) for tensor in initial.tensors]
         for source, value in initial.entries:
             if isinstance(value, Stored):
-                parameter = _of(module, source)
+                parameter = value_at(module, source)
                 if isinstance(parameter, torch.nn.Parameter):
                     tensors[value.number] = self._of_graph(parameter)
         none = () if at_capture else (replace(methods[0], inputs=(), effects=(), guards=()),)
@@ -201,10 +201,10 @@ def _with_defaults(signature: inspect.Signature) -> inspect.Signature:
     return signature.replace(parameters=parameters)
 
 
-def _of(module: object, source: Source) -> object:
+def value_at(module: object, source: Source) -> object:
     """The value of an attribute of a module or of its parts; None for other sources."""
     if isinstance(source, Attribute):
-        return getattr(_of(module, source.base), source.name, None)
+        return getattr(value_at(module, source.base), source.name, None)
     return module if source == Local("self") else None
 
 

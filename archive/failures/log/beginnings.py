@@ -8,9 +8,9 @@ from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
-from archive.failures.log.documents import MARKS, Passed, form_of, may_open
+from archive.failures.log.documents import OPENING_MARKS, Passed, form_of, may_open
 from archive.failures.log.encodings import cells, entities, recodings
-from archive.failures.log.forms import LITERAL, Ended, Prefixed, Quoted, Recoded
+from archive.failures.log.forms import STRING_OR_LIST, Ended, Prefixed, Quoted, Recoded
 from archive.failures.log.lines import Lines
 from archive.failures.log.log_line import LogLine, without_end
 from archive.failures.log.marks import NOTED
@@ -90,7 +90,7 @@ class Above:
         self._lines = deque[bytes]()
         self._opening = deque[bytes]()
         self._opened = 0
-        self._found = dict.fromkeys(MARKS, (0, 0, b""))
+        self._found = dict.fromkeys(OPENING_MARKS, (0, 0, b""))
         self._closed = -1
         self._size = 0
         self.passed = Passed()
@@ -106,16 +106,20 @@ class Above:
             first, lines_of_first = self._added[0]
             if self._added_count - lines_of_first < MOST_ABOVE and self._added_size - len(first) < MAX_ABOVE:
                 return
-            for line in self._opening:
-                self.passed.add(line)
-            self._opening.clear()
-            self._lines.clear()
-            self._size = 0
-            self.passed.add(first)
+            self._pass(first)
             self._added.popleft()
             self._added_count -= lines_of_first
             self._added_size -= len(first)
-            self._closed = -1
+
+    def _pass(self, lines: bytes) -> None:
+        """Keep neither the lines that are kept nor some that follow them."""
+        for line in self._opening:
+            self.passed.add(line)
+        self.passed.add(lines)
+        self._opening.clear()
+        self._lines.clear()
+        self._size = 0
+        self._closed = -1
 
     def _look(self) -> None:
         """Take the lines that were added apart, and keep the last ones."""
@@ -141,13 +145,7 @@ class Above:
         *others, end = lines.rsplit(b"\n", MOST_ABOVE + 1)
         assert not end  # noqa: S101 (they are whole)
         if len(others) > MOST_ABOVE:
-            for line in self._opening:
-                self.passed.add(line)
-            self.passed.add(others.pop(0))
-            self._lines.clear()
-            self._opening.clear()
-            self._size = 0
-            self._closed = -1
+            self._pass(others.pop(0))
         added = [line + b"\n" for line in others]
         self._lines += added
         self._size += sum(map(len, added))
@@ -189,7 +187,7 @@ class Above:
 
         What is found is known for the next failure, for which only the lines below it are looked at.
         """
-        opening, has_mark = self.opening, MARKS[mark]
+        opening, has_mark = self.opening, OPENING_MARKS[mark]
         looked, number, found = self._found[mark]
         for at, line in enumerate(islice(reversed(opening), self._opened - looked)):
             if mark in line and has_mark(text := without_end(line)):
@@ -247,7 +245,7 @@ class Beginning(NamedTuple):
         """The beginning of a failure; None if it stands in a text of several lines, or not in JSON."""
         plain, quotes, has_end = PlainStream(first, lines), list[Quoted](), False
         text = without_end(first.data)
-        while strings := [string for string in LITERAL.finditer(text) if has_failure(string[0])]:
+        while strings := [string for string in STRING_OR_LIST.finditer(text) if has_failure(string[0])]:
             start, stop = strings[0].span()
             before, after = text[:start], text[stop:]
             is_between = before.endswith(SEPARATORS) and (not after or after.startswith(SEPARATORS))
@@ -323,7 +321,7 @@ class Beginning(NamedTuple):
             return None
 
         def last(mark: bytes) -> bytes:
-            in_line, has_mark = mark[:1], MARKS[mark]
+            in_line, has_mark = mark[:1], OPENING_MARKS[mark]
             for line in near:
                 if in_line in line or self.quotes:  # spares most lines the rest
                     text = stream.text_of(line)
@@ -424,8 +422,11 @@ class Beginning(NamedTuple):
         for option in options:
             if option.ends_message:
                 return option
-        # What stands before the text is a logger's prefix only if the line above has it too.
-        return (exact if exact.texts else numbered) if numbered.texts else options[-1]
+        if (
+            numbered.texts
+        ):  # what stands before the text is a logger's prefix only if the line above has it too
+            return exact if exact.texts else numbered
+        return options[-1]
 
     def _ended(self, prefix: bytes, tail: bytes) -> Iterator[LogStream]:
         """The streams of lines that have a tail, or are cells of a table."""

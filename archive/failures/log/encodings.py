@@ -184,7 +184,7 @@ def of_url(data: bytes) -> InlineText | None:
 
 ENTITY = re.compile(rb"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});|<br ?/?>")
 BREAK = re.compile(rb"&#(?:10|[xX]0?[aA]);|<br ?/?>")
-TAG = re.compile(rb"<[^<>]*>?")
+ANY_TAG = re.compile(rb"<[^<>]*>?")
 DEFAULTS = {38: b"&amp;", 60: b"&lt;", 62: b"&gt;", 34: b"&quot;", 39: b"&#39;"}
 IN_ATTRIBUTES = {9: b"&#9;", 13: b"&#13;"}
 """Like line ends, they are read as blanks in an attribute unless they are escaped."""
@@ -201,7 +201,7 @@ class _SeenEntities:
 
     def read(self, data: bytes) -> bytes:
         """A text without entities."""
-        self._raw |= {*TAG.sub(b"", ENTITY.sub(b"", data))} & {*b">\"'\t\r"}
+        self._raw |= {*ANY_TAG.sub(b"", ENTITY.sub(b"", data))} & {*b">\"'\t\r"}
         return ENTITY.sub(self._read_one, data)
 
     def _read_one(self, entity: re.Match[bytes]) -> bytes:
@@ -240,7 +240,7 @@ def of_entities(data: bytes) -> InlineText | None:
     return first_of(data, (entities(spaces=spaces) for spaces in (b"  ", *SPACES)))
 
 
-NUMBERS = re.compile(rb"\[\d{1,3}(?:, ?\d{1,3})*+\]")
+NUMBER_LIST = re.compile(rb"\[\d{1,3}(?:, ?\d{1,3})*+\]")
 
 
 def _numbered(data: bytes) -> bytes | None:

@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from archive.base.quick_dataclass import dataclass
-from archive.failures.log.encodings import NUMBERS as LISTED
-from archive.failures.log.encodings import of_numbers, quoted, unquoted
+from archive.failures.log.encodings import NUMBER_LIST, of_numbers, quoted, unquoted
 from archive.failures.log.lines import STRING
 from archive.failures.log.log_line import without_end
 from archive.failures.log.times import MONTH, TIME_OF_DAY
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 # --- what differs from line to line
 
-CLOCK = TIME_OF_DAY + rb"(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d(?!\d))?"
+ZONED_CLOCK = TIME_OF_DAY + rb"(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d(?!\d))?"
 DATE = (
     rb"(?:\d{4}[-/]\d\d[-/]\d\d[T ]|\d\d-\d\d |(?<!\d)\d{4} |"
     + MONTH
@@ -33,9 +32,9 @@ SEQUENCE = rb'"_\w*(?:MONOTONIC_TIMESTAMP|SEQNUM)": ?"\d+"'
 CURSOR = rb"s=[0-9a-f]{32};i=[0-9a-f]+;b=[0-9a-f]{32};m=[0-9a-f]+;t=[0-9a-f]+;x=[0-9a-f]+"
 WORD = rb"TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRIT(?:ICAL)?|FATAL"
 LEVEL = rb"\b(?:(?:" + WORD + rb")\b *|[VDIWEF](?=[ /]|\d{4} ))"
-TIMES = re.compile(rb"|".join((DATE + CLOCK, CLOCK, CURSOR, SEQUENCE, EPOCH, UPTIME, LEVEL)))
+TIMES = re.compile(rb"|".join((DATE + ZONED_CLOCK, ZONED_CLOCK, CURSOR, SEQUENCE, EPOCH, UPTIME, LEVEL)))
 """What differs between lines of one process."""
-NUMBERS = re.compile(TIMES.pattern + rb"| {0,40}\d+")
+TIMES_AND_NUMBERS = re.compile(TIMES.pattern + rb"| {0,40}\d+")
 """The same where lines are also numbered."""
 
 
@@ -71,7 +70,7 @@ def shape_of(text: bytes, varying: re.Pattern[bytes] = TIMES) -> LineShape:
 
 # --- forms
 
-LITERAL = re.compile(STRING.pattern + b"|" + LISTED.pattern, re.DOTALL)
+STRING_OR_LIST = re.compile(STRING.pattern + b"|" + NUMBER_LIST.pattern, re.DOTALL)
 """A string, or its bytes as numbers, as journald writes bytes that JSON has no form for."""
 
 
@@ -128,8 +127,7 @@ class Prefixed:
 
     @property
     def loosened(self) -> Form:
-        """The form of lines that differ in numbers, too."""
-        return Prefixed(self._prefix, NUMBERS)
+        return Prefixed(self._prefix, TIMES_AND_NUMBERS)
 
     def part(self, at: int, line: bytes) -> LinePart | None:
         """The text in a line. Before an empty one, the prefix may lack blanks at its end."""
@@ -139,7 +137,6 @@ class Prefixed:
         return None if start < 0 else LinePart(at, start, len(line), line[start:])
 
     def written(self, text: bytes, line: bytes, part: LinePart) -> bytes:  # noqa: ARG002 (as it is)
-        """The text."""
         return text
 
 
@@ -165,8 +162,7 @@ class Ended:
 
     @property
     def loosened(self) -> Form:
-        """The form of lines that differ in numbers, too."""
-        return Ended(*self._around, NUMBERS)
+        return Ended(*self._around, TIMES_AND_NUMBERS)
 
     def part(self, at: int, line: bytes) -> LinePart | None:
         """The text in a line, without the blanks that pad it."""
@@ -205,7 +201,6 @@ class Recoded:
 
     @property
     def loosened(self) -> Form:
-        """The same."""
         return self
 
     def ends(self, line: bytes) -> bool:
@@ -213,7 +208,6 @@ class Recoded:
         return self._encoding.ends(line)
 
     def part(self, at: int, line: bytes) -> LinePart | None:
-        """The text in a line."""
         text = self._encoding.read(line)
         return None if text is None else LinePart(at, 0, len(line), text)
 
@@ -237,15 +231,14 @@ class Quoted:
 
     @property
     def loosened(self) -> Form:
-        """The form of lines that differ in numbers, too."""
-        return Quoted(*self._around, NUMBERS)
+        return Quoted(*self._around, TIMES_AND_NUMBERS)
 
     def part(self, at: int, line: bytes) -> LinePart | None:
         """The text in a line."""
         if not line.endswith(self._tail.literals[-1]):  # spares most lines the rest
             return None
         start = self._head.end(line)
-        literal = LITERAL.match(line, start) if start >= 0 else None
+        literal = STRING_OR_LIST.match(line, start) if start >= 0 else None
         if literal is None or self._tail.end(line, literal.end()) != len(line):
             return None
         text = _text_of(literal[0])

@@ -142,7 +142,7 @@ LISTED_BLANKS = (b",32,", b", 32, ")
 WORDS = tuple(word for mark in MARKS for word in mark.words) + LISTED_BLANKS
 
 
-class Form(NamedTuple):
+class OtherWords(NamedTuple):
     """How a failure's first line may have its words other than as printed.
 
     Attributes:
@@ -153,20 +153,19 @@ class Form(NamedTuple):
     pattern: re.Pattern[bytes]
 
 
-def _forms(mark: Mark) -> Iterator[Form]:
+def _other_words(mark: Mark) -> Iterator[OtherWords]:
     if mark.in_url:
         word = mark.in_url.partition(b" ")[0]
-        yield Form((word + b"%", word + b"+"), re.compile(mark.in_url.replace(b" ", URL_BLANK)))
+        yield OtherWords((word + b"%", word + b"+"), re.compile(mark.in_url.replace(b" ", URL_BLANK)))
     if mark.listed:
         texts = as_numbers(mark.listed)
-        yield Form(texts, re.compile(b"|".join(texts)))
+        yield OtherWords(texts, re.compile(b"|".join(texts)))
     if mark.pattern:
-        yield Form(mark.in_pattern, re.compile(mark.pattern))
+        yield OtherWords(mark.in_pattern, re.compile(mark.pattern))
 
 
-FORMS = tuple(tuple(_forms(mark)) for mark in MARKS)
+OTHER_WORDS = tuple(tuple(_other_words(mark)) for mark in MARKS)
 """Those of each mark."""
-PATTERNS = tuple(form.pattern for forms in FORMS for form in forms)
 
 
 def begins(text: bytes, number: int) -> bool:
@@ -174,8 +173,8 @@ def begins(text: bytes, number: int) -> bool:
     for printed in MARKS[number].printed:
         if printed in text:
             return True
-    for form in FORMS[number]:
-        for literal in form.literals:
-            if literal in text and form.pattern.search(text):
+    for way in OTHER_WORDS[number]:
+        for literal in way.literals:
+            if literal in text and way.pattern.search(text):
                 return True
     return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from archive.failures.log.marks import FORMS, LISTED, MARKS, WORDS, begins
+from archive.failures.log.marks import LISTED, MARKS, OTHER_WORDS, WORDS, begins
 from archive.failures.log.sieve import LEAST, Sieve
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ CUT = (b"stdout P", b"stderr P")
 """A piece of a line, as Kubernetes' runtimes write it."""
 STREAM = b'","stream":'
 """Follows the text of a line as Docker writes it; the text ends with a line end unless it is a piece."""
-PIECE = re.compile(rb'(?<!\\n)","stream":|\\\\n","stream":')
+DOCKER_PIECE = re.compile(rb'(?<!\\n)","stream":|\\\\n","stream":')
 SIEVE = Sieve([*(mark.sought or mark.words for mark in MARKS), LISTED, (*CUT, STREAM)])
 NUMBERED = range(len(MARKS))
 IN_LIST, IN_PIECES = 1 << len(MARKS), 2 << len(MARKS)
@@ -39,7 +39,7 @@ def loud_places(lines: bytes) -> Iterator[int]:
         found = SIEVE.found_in(lines)
         if not found:
             return
-        numbers = [at for at in NUMBERED if found >> at & 1 or (found & IN_LIST and MARKS[at].listed)]
+        numbers = _sought(found)
         pieces = bool(found & IN_PIECES) and may_be_cut(lines)
     for number in numbers:
         if begins(lines, number):
@@ -47,13 +47,18 @@ def loud_places(lines: bytes) -> Iterator[int]:
     if pieces:
         for word in CUT:
             yield from _lines_with(lines, word)
-        yield from (match.start() for match in PIECE.finditer(lines))
+        yield from (match.start() for match in DOCKER_PIECE.finditer(lines))
+
+
+def _sought(found: int) -> list[int]:
+    """The marks of which the sieve has found words."""
+    return [at for at in NUMBERED if found >> at & 1 or (found & IN_LIST and MARKS[at].listed)]
 
 
 def _beginnings(lines: bytes, number: int) -> Iterator[int]:
     """A place in each line in which a failure with the mark of a number may begin."""
     mark = MARKS[number]
-    literals = {literal for form in FORMS[number] for literal in form.literals}
+    literals = {literal for way in OTHER_WORDS[number] for literal in way.literals}
     for word in {*mark.printed, *literals}:
         for place in _lines_with(lines, word):
             start = lines.rfind(b"\n", 0, place) + 1
@@ -91,14 +96,7 @@ def has_failure(text: bytes) -> bool:
     """Whether a failure may begin in a text."""
     if len(text) >= LEAST:
         found = SIEVE.found_in(text)
-        return (
-            any(
-                (found >> at & 1 or (found & IN_LIST and MARKS[at].listed)) and begins(text, at)
-                for at in NUMBERED
-            )
-            if found
-            else False
-        )
+        return found != 0 and any(begins(text, number) for number in _sought(found))
     for word in WORDS:  # any() takes twice as long on a line
         if word in text:
             return any(begins(text, number) for number in NUMBERED)

@@ -87,7 +87,6 @@ class PlainStream:
         return self
 
     def line(self, at: int) -> LogLine:
-        """A line of the log."""
         return self._lines[at]
 
     def text(self, at: int, *, is_patient: bool = True) -> bytes | None:
@@ -115,21 +114,17 @@ class PlainStream:
         return min(stop, len(self._lines))
 
     def is_last(self, at: int) -> bool:
-        """Whether no line of the log follows a line, or none has arrived yet."""
         return self.text(at + 1, is_patient=False) is None
 
     def text_of(self, line: bytes) -> bytes | None:
-        """The text of any line."""
         return without_end(line)
 
     def written(self, at: int, text: bytes, *, is_open: bool = False) -> bytes:
-        """A line with another text in its place."""
         data = self._lines[at].data
         end = b"" if is_open else data[len(without_end(data)) :]
         return text.replace(b"\n", self._end) + end
 
     def cost(self, at: int) -> int:  # noqa: ARG002 (it is the same for all)
-        """The bytes of a line end."""
         return len(self._end)
 
 
@@ -151,15 +146,12 @@ class InnerStream:
 
     @cached_property
     def loosened(self) -> LogStream:
-        """The consecutive lines that differ in numbers around the text."""
         return InnerStream(self.parent.loosened, self.form.loosened, is_numbered=True)
 
     def line(self, at: int) -> LogLine:
-        """A line of the log."""
         return self.parent.line(self._parts[at].at)
 
     def text(self, at: int, *, is_patient: bool = True) -> bytes | None:
-        """A line's text without line end; None where the stream ends."""
         while len(self._parts) <= at:
             if self._is_over:
                 return None
@@ -188,17 +180,14 @@ class InnerStream:
         return at
 
     def is_last(self, at: int) -> bool:
-        """Whether no line of the log follows a line, or none has arrived yet."""
         return self.parent.is_last(self._parts[at].at)
 
     def text_of(self, line: bytes) -> bytes | None:
-        """The text of any line of the log; None if it isn't in the stream."""
         outer = self.parent.text_of(line)
         part = None if outer is None else self.form.part(0, outer)
         return None if part is None else part.text
 
     def written(self, at: int, text: bytes, *, is_open: bool = False) -> bytes:  # noqa: ARG002 (records end)
-        """A line with another text in its place."""
         part = self._parts[at]
         outer = self.parent.text(part.at) or b""
         before, after = outer[: part.start], outer[part.stop :]
@@ -208,7 +197,6 @@ class InnerStream:
         return self.parent.written(part.at, b"\n".join(lines))
 
     def cost(self, at: int) -> int:
-        """The bytes that stand around each line."""
         part = self._parts[at]
         outer = self.parent.text(part.at) or b""
         empty = self.form.written(part.end, outer, part)

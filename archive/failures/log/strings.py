@@ -19,7 +19,7 @@ from archive.failures.log.dialects import of_dialect
 from archive.failures.log.encodings import (
     BREAK,
     GITHUB,
-    NUMBERS,
+    NUMBER_LIST,
     PYTHON,
     RETURNS,
     RSYSLOG,
@@ -49,7 +49,7 @@ MOST_QUOTES = 16
 """Quotes before a failure that may begin its string."""
 MOST_UNREAD = 8
 """Failures of a line, in no known encoding, after which it is searched no further."""
-TAG = re.compile(rb"<(?!br ?/?>)[^<>]*>")
+OTHER_TAG = re.compile(rb"<(?!br ?/?>)[^<>]*>")
 ITEM = rb"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+')"""
 LIST = re.compile(rb"\[" + ITEM + rb"(?:, ?" + ITEM + rb")++\]")
 ITEMS = re.compile(ITEM)
@@ -65,9 +65,9 @@ MOST_BEFORE = 64
 """Bytes before a string that are looked at."""
 NUMBERED = re.compile(rb"(?<!\\)(?:\\\\)*+\\u[0-9a-fA-F]{4}")
 
-LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
+ESCAPED_LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
 OTHERS = rb"#012|%0[aAdD]|&#(?:10|[xX]0?[aA]);|<br ?/?>(?=.)|\r(?=[^\n])"
-ESCAPED = re.compile(ENDS + rb"(?:%b|%b)" % (LETTERS, OTHERS))
+ESCAPED = re.compile(ENDS + rb"(?:%b|%b)" % (ESCAPED_LETTERS, OTHERS))
 """A failure whose newlines, as PyTorch printed them, became something else."""
 BRACKET_IN_URL = re.compile(rb"%(?:25)*3[cC]\Z")
 """Precedes the name of generated code."""
@@ -220,7 +220,7 @@ def _made(text: bytes, start: int, stop: int, read: Callable[[bytes], InlineText
 
 def _numbers(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     start = text.rfind(b"[", least, mark.start())
-    numbers = NUMBERS.match(text, start) if start >= 0 and mark[0][:1].isdigit() else None
+    numbers = NUMBER_LIST.match(text, start) if start >= 0 and mark[0][:1].isdigit() else None
     return numbers and _made(text, *numbers.span(), of_numbers)
 
 
@@ -300,8 +300,9 @@ def _url(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
 
 
 def _command(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
-    is_there = re.compile(rb"%0[aA]").search(text, least) is not None and b" " in mark[0]
-    return _made(text, least, len(text), partial(first_of, encodings=GITHUB)) if is_there else None
+    if b" " not in mark[0] or re.compile(rb"%0[aA]").search(text, least) is None:
+        return None
+    return _made(text, least, len(text), partial(first_of, encodings=GITHUB))
 
 
 def _octal(text: bytes, least: int, _: re.Match[bytes]) -> Region | None:
@@ -312,9 +313,9 @@ def _entities(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     """The text between two tags, or an attribute."""
     if BREAK.search(text, least) is None:
         return None
-    tags = [tag.end() for tag in TAG.finditer(text, least, mark.start())]
+    tags = [tag.end() for tag in OTHER_TAG.finditer(text, least, mark.start())]
     start = tags[-1] if tags else least
-    stop = next_tag.start() if (next_tag := TAG.search(text, mark.end())) else len(text)
+    stop = next_tag.start() if (next_tag := OTHER_TAG.search(text, mark.end())) else len(text)
     is_between = b"<" not in BREAK.sub(b"", text[start:stop])
     if is_between and (region := _made(text, start, stop, of_entities)):
         return region

@@ -381,7 +381,6 @@ class Models:
         return list(dict.fromkeys(model for key in ids for model in self.by_id[key]))
 
     def _grouped(self, keys: Callable[[Model], Iterable[K]]) -> Mapping[K, Sequence[Model]]:
-        """The models of each key."""
         grouped: defaultdict[K, list[Model]] = defaultdict(list)
         for model in self.all:
             with self.noting_unread(model):

@@ -20,7 +20,7 @@ from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
     from archive.formats.effects.model import EffectTable
-    from archive.formats.schema.pickled import Schema
+    from archive.formats.schema.pickled import Declaration
     from archive.pickles.tree import Tree
 
 
@@ -84,7 +84,7 @@ class _RowReader:
         }
         return EffectRows(strings, tables, {name: read[name] for name in USING})
 
-    def _read(self, schema: Schema, columns: Any, table: str, field: str) -> list[Any]:  # noqa: ANN401
+    def _read(self, schema: Declaration, columns: Any, table: str, field: str) -> list[Any]:  # noqa: ANN401
         """The values of a column: numbers, words, lists of them, or tuples."""
         if isinstance(schema, Tuple):
             values = [self._read(one, columns[name], table, name) for name, one in schema.fields.items()]
@@ -141,7 +141,7 @@ def _columns(rows: EffectRows) -> tuple[dict[str, Any], StringTable]:
     """The columns of a record, and the texts that they refer to: the strings, then kinds, ops and looks."""
     numbers: dict[str, int] = {}
 
-    def column(schema: Schema, values: list[Any]) -> Any:  # noqa: ANN401
+    def column(schema: Declaration, values: list[Any]) -> Any:  # noqa: ANN401
         if isinstance(schema, Tuple):
             named = enumerate(schema.fields.items())
             return {name: column(one, [value[place] for value in values]) for place, (name, one) in named}

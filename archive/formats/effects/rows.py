@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from archive.formats.effects.model import Literal, Source, Value
-    from archive.formats.schema.pickled import Schema
+    from archive.formats.schema.pickled import Declaration
 
     Used = tuple[str, int]  # a table and the number of a row there
 
@@ -143,7 +143,7 @@ class FactNumbers:
         numbers = [NO_REFERENCE if one is None else self.row(one, values.pop(0)) for one in refers]
         return FactRow(kind, numbers[0], numbers[1] if table == SOURCE.table else ())
 
-    def row(self, declared: Schema, fact: Any) -> Any:  # noqa: ANN401
+    def row(self, declared: Declaration, fact: Any) -> Any:  # noqa: ANN401
         """The row, or the field of a row, for something that uses other rows."""
         if isinstance(declared, Tuple):
             values = CONVERSIONS[declared].take(fact)
@@ -276,7 +276,7 @@ class EffectRows:
             yield used
 
 
-def _used(refers: Schema | None, value: Any) -> list[Used]:  # noqa: ANN401
+def _used(refers: Declaration | None, value: Any) -> list[Used]:  # noqa: ANN401
     """The rows that a field refers to."""
     if not isinstance(refers, RowNumber):
         return []
@@ -285,7 +285,7 @@ def _used(refers: Schema | None, value: Any) -> list[Used]:  # noqa: ANN401
     return [] if value < 0 and refers.low < 0 else [(refers.table, value)]
 
 
-def _fact(made: dict[str, list[Any]], declared: Schema, value: Any) -> Any:  # noqa: ANN401
+def _fact(made: dict[str, list[Any]], declared: Declaration, value: Any) -> Any:  # noqa: ANN401
     """What a row, or a field of one, stands for."""
     if isinstance(declared, Tuple):
         pairs = zip(declared.fields.values(), value, strict=True)

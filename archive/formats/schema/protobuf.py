@@ -148,7 +148,7 @@ INT32 = ENUM = INT64
 """Protobuf writes a negative one with 64 bits."""
 FLOAT, DOUBLE = _Fixed(Float32l), _Fixed(Float64l)
 STRING = String()
-TEXT, BYTES = _Plain(is_text=True), _Plain(is_text=False)
+BYTES_OF_TEXT, BYTES = _Plain(is_text=True), _Plain(is_text=False)
 """``bytes``: a text according to the format's documents, or not."""
 ANY = {VARINT: UINT64, FIXED64: DOUBLE, LENGTH: BYTES, FIXED32: FLOAT}
 """How the value of an unknown field is skipped."""

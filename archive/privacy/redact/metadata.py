@@ -137,7 +137,6 @@ def redact_metadata(
 def _redacted(
     metadata: Mapping[str, str], values: Mapping[str, str], rules: Rules, removed: Removed
 ) -> dict[str, str]:
-    """The metadata by the rules."""
     made: dict[str, str] = {}
     for key, value in metadata.items():
         pair = [replaced(text, values) for text in (key, value)]
@@ -160,7 +159,6 @@ def _naming(lines: Sequence[bytes], rules: Rules) -> set[int]:
 
 
 def _with_other_paths(value: str, rules: Rules, removed: Removed) -> str:
-    """A value with its paths by the rules."""
     data = value.encode()
     going = [
         (detection.at, detection.text)

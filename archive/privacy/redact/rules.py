@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from archive.base.errors import ArchiveError, shown
 from archive.base.quick_dataclass import dataclass
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 PathChoice = Literal["keep", "relative", "basename", "none"]
 SourceChoice = Literal["keep", "lines", "none"]
 NameChoice = Literal["keep", "hash"]
-TimeChoice = Literal["keep", "none"]
+TimeChoice = Literal["none", "keep"]
 IdChoice = Literal["keep", "anew"]
 Preset = Literal["publish", "vendor"]
 CHOICES: dict[str, tuple[str, ...]] = {
-    "paths": ("keep", "relative", "basename", "none"),
-    "source": ("keep", "lines", "none"),
-    "names": ("keep", "hash"),
-    "times": ("none", "keep"),
-    "ids": ("keep", "anew"),
+    "paths": get_args(PathChoice),
+    "source": get_args(SourceChoice),
+    "names": get_args(NameChoice),
+    "times": get_args(TimeChoice),
+    "ids": get_args(IdChoice),
 }
 """What may be chosen; the first of each is the default."""
 FLAGS = {"times": "time"}

@@ -340,6 +340,5 @@ class _BitTable:
         return positions[is_known], bits[is_known]
 
     def _places(self, numbers: np.ndarray, mix: np.unsignedinteger) -> Ints:
-        """A place for each number."""
         places: Ints = (numbers * mix >> self._shift).astype(np.intp)
         return places

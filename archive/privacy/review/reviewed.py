@@ -150,7 +150,6 @@ def read_review(path: str | PathLike[str]) -> ReviewFile | None:
 
 
 def _object(line: bytes, name: str, number: int) -> dict[str, Any]:
-    """The object on a line."""
     try:
         value = parsed_json(line, MOST_VALUES)
     except ArchiveError as error:

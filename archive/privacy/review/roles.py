@@ -271,9 +271,6 @@ def _whole(layer: Layer, raw: bytes) -> bytes:
     return layer.decoded(raw)
 
 
-RoleOf = "Callable[[str, int], str]"
-
-
 def _roles(layer: Layer, kind: RecordKind, apart: Apart) -> Callable[[str, int], str]:
     """What finds the role of a text of a layer, by how often it occurs; "" for what is listed separately."""
     if kind in ALL_NAMES:

@@ -15,13 +15,13 @@ from archive.base.errors import ArchiveError
 from archive.formats.schema.binary import build, parse
 from archive.formats.schema.protobuf import (
     BYTES,
+    BYTES_OF_TEXT,
     DEPTH,
     DOUBLE,
     FLOAT,
     INT64,
     LENGTH,
     STRING,
-    TEXT,
     UINT64,
     Message,
     MessageReader,
@@ -41,7 +41,7 @@ TYPES = {
     FLOAT: st.floats(width=32).filter(isfinite),
     DOUBLE: st.floats().filter(isfinite),
     STRING: st.text(max_size=5),
-    TEXT: st.binary(max_size=5),
+    BYTES_OF_TEXT: st.binary(max_size=5),
     BYTES: st.binary(max_size=5),
 }
 TREE: Message = Message(

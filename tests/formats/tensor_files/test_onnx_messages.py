@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from archive.formats.schema.binary import build, parse
-from archive.formats.schema.protobuf import STRING, TEXT, Message
+from archive.formats.schema.protobuf import BYTES_OF_TEXT, STRING, Message
 from archive.formats.tensor_files import onnx_messages
 from archive.formats.tensor_files.onnx import DATA_FIELDS, INSIDE, ONCE
 from archive.formats.tensor_files.onnx_messages import ATTRIBUTE, MODEL, TENSOR
@@ -29,7 +29,7 @@ def texts_of(message: Message, value: Mapping[str, Any]) -> Iterator[bytes]:
         for one in given:
             if isinstance(field.value, Message) and one is not None:
                 yield from texts_of(field.value, one)
-            elif field.value in {STRING, TEXT} and one is not None:
+            elif field.value in {STRING, BYTES_OF_TEXT} and one is not None:
                 yield one.encode() if isinstance(one, str) else one
 
 

@@ -18,13 +18,14 @@ name. For an argument ``x`` and a result ``y`` of the function::
 from __future__ import annotations
 
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from archive.effects.capture.graph.operations import MADE_IN_INFERENCE, VIEW_IN_INFERENCE
 from archive.effects.capture.graph.sites import importable
 from archive.effects.capture.graph.variables import VariableKind
+from archive.effects.capture.proxies.hooks import Removable
 from archive.effects.capture.proxies.sizes import Sizes
 from archive.effects.capture.table.pending import Backward, Hook
 from archive.effects.looking import WITHOUT_MODES
@@ -272,7 +273,7 @@ class _Linked:
 # --- autograd
 
 
-class HookHandle:
+class HookHandle(Removable):
     """The handle that ``register_hook`` returns while a model is captured."""
 
     def __init__(self, call: CapturedCall, sizes: Sizes, tensor: Any) -> None:
@@ -287,18 +288,12 @@ class HookHandle:
             with WITHOUT_MODES():
                 self._sizes.gradient(self._tensor)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
-
 
 class LaterHandle:
     """What later calls see of a handle: the place where an earlier call kept it."""
 
 
-class KeptHandle:
+class KeptHandle(Removable):
     """The proxy of a handle that an earlier call kept."""
 
     def __init__(self, call: CapturedCall) -> None:
@@ -310,12 +305,6 @@ class KeptHandle:
         assert source is not None  # noqa: S101 (kept handles have one)
         self._call.check_once()
         self._call.side_effects.mutation(source, Op.TAKE_OFF, statement=self._call.here())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
 
 
 def register_hook(

@@ -33,6 +33,7 @@ from archive.effects.capture.proxies.tracked_set import (
     is_unordered,
 )
 from archive.effects.capture.proxies.type_proxies import SuperView, TypeOf
+from archive.effects.errors import OUTSIDE
 from archive.effects.places import static
 from archive.formats.effects.model import GlobalName
 
@@ -144,7 +145,7 @@ class ReplacedBuiltins:
 
     def refused(self, name: str) -> Any:
         """Replace a function that reads from or writes to the outside."""
-        return lambda *_, **__: self._call.refuse(f"{name}: what it does outside the model would be lost")
+        return lambda *_, **__: self._call.refuse(f"{name}{OUTSIDE}")
 
 
 def replaced_builtins(call: CapturedCall, types: Mapping[type, Any]) -> dict[str, Any]:

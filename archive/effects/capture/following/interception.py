@@ -28,7 +28,6 @@ from torch.utils.checkpoint import CheckpointFunction
 
 from archive.effects.capture.following.autograd import InferenceRegion, apply_function
 from archive.effects.capture.following.outside import (
-    OUTSIDE,
     Watch,
     audit,
     for_the_model,
@@ -38,6 +37,7 @@ from archive.effects.capture.graph.sites import first_read, is_model_module
 from archive.effects.capture.graph.variables import is_container_proxy
 from archive.effects.capture.proxies.open_list import OpenList
 from archive.effects.capture.proxies.open_part import OpenPart
+from archive.effects.errors import OUTSIDE
 from archive.effects.looking import WITHOUT_MODES
 from archive.formats.effects.gate import SETTING_NAMES
 from archive.formats.effects.known_calls import WARN

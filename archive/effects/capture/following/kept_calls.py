@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from archive.effects.capture.following.outside import OF_THE_PROCESS, OUTSIDE
+from archive.effects.capture.following.outside import OF_THE_PROCESS
 from archive.effects.capture.graph.scalars import ShapeProxy, is_scalar
 from archive.effects.capture.graph.sites import position_of
 from archive.effects.capture.graph.variables import HELD_BY_NAME, LITERALS
 from archive.effects.capture.proxies.containers import without_proxies
+from archive.effects.errors import OUTSIDE
 from archive.effects.looking import PLAIN_TENSORS
 from archive.formats.effects.known_calls import CATEGORIES, LEVELS, LOG, PRINT, WARN
 from archive.formats.effects.model import Constant, Op
@@ -302,7 +303,7 @@ class LoggingModule:
         value = getattr(logging, name)
         if isinstance(value, int | type):
             return value
-        return self._calls.refuse(f"logging.{name}: what it does outside the model would be lost")
+        return self._calls.refuse(f"logging.{name}{OUTSIDE}")
 
 
 class SysModule:
@@ -333,7 +334,7 @@ class StreamView:
         self._calls, self.name = calls, name
 
     def __getattr__(self, name: str) -> Any:
-        return self._calls.refuse(f"sys.{self.name}.{name}: what it does outside the model would be lost")
+        return self._calls.refuse(f"sys.{self.name}.{name}{OUTSIDE}")
 
 
 class WarningsModule:
@@ -345,4 +346,4 @@ class WarningsModule:
     def __getattr__(self, name: str) -> Any:
         if name == "warn":
             return self._calls.warned
-        return self._calls.refuse(f"warnings.{name}: what it does outside the model would be lost")
+        return self._calls.refuse(f"warnings.{name}{OUTSIDE}")

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.capture.graph.sites import error_at, is_model_module
+from archive.effects.errors import OUTSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,7 +93,6 @@ def check_reset(call: CapturedCall) -> None:
 
 # --- outside
 
-OUTSIDE = ": what it does outside the model would be lost"
 EVENTS = ("open", "os.", "shutil.", "subprocess.", "socket.", "tempfile.", "glob.", "pathlib.")
 """Prefixes of audit events for what reaches outside."""
 CAPTURE = "archive"

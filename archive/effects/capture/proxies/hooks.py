@@ -134,7 +134,21 @@ def note_hooks(call: CapturedCall, variable: Variable, kind: str) -> None:
         call.guards.note(Look.HOOKS, variable.source, hook_names(real, kind), key=kind)
 
 
-class ModuleHandle:
+class Removable:
+    """A handle of a hook, which the end of a ``with`` statement removes."""
+
+    def remove(self) -> None:
+        """Remove the hook."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+class ModuleHandle(Removable):
     """The handle of a hook that a call put on a module."""
 
     def __init__(
@@ -150,12 +164,6 @@ class ModuleHandle:
     def remove(self) -> None:
         """Remove the hook."""
         self._hooks.pop(self._number, None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
 
 
 def register_forward_hook(

@@ -13,6 +13,7 @@ import torch
 from archive.effects.capture.graph.scalars import MATH, ShapeProxy, is_scalar, math_function, value_of
 from archive.effects.capture.graph.variables import MadeList, ObjectProxy
 from archive.effects.capture.proxies.containers import ContainerType
+from archive.effects.errors import OUTSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +86,7 @@ class MathModule:
         object.__setattr__(self, "_made", made)
 
     def __setattr__(self, name: str, _: object) -> None:
-        self._call.refuse(f"math.{name} that is set: what it does outside the model would be lost")
+        self._call.refuse(f"math.{name} that is set{OUTSIDE}")
 
     def __getattr__(self, name: str) -> Any:
         return self.of(getattr(math, name))

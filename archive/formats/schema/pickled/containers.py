@@ -15,7 +15,7 @@ from archive.formats.schema.pickled.core import (
     NUMBER_WIDTH,
     Declaration,
     Documented,
-    Mismatch,
+    PickleMismatch,
     Ragged,
     Repeated,
     distinct,
@@ -29,14 +29,14 @@ from archive.pickles.write import TUPLE_CLOSINGS, Run, rows_of
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
-    from archive.formats.schema.pickled.core import Emit, Schema
+    from archive.formats.schema.pickled.core import Emit
     from archive.pickles.tree import Tree
     from archive.pickles.write import Sliced, Writer
 
     Written = bytes | Sliced | Emit
     """How a part of each row is written: as fixed bytes, as a column of integers, or by a function."""
 
-Item = TypeVar("Item", bound="Schema")
+Item = TypeVar("Item", bound="Declaration")
 ITEMS = 1 << 9
 """Number of items after which the bytes of the pickle are counted."""
 INTLIST = ("torch.jit._pickle", "build_intlist")
@@ -55,7 +55,7 @@ class Tuple(Declaration):
     more = False
     """Whether other values may follow the fields."""
 
-    def __init__(self, expected: str = "", /, **fields: Schema | Documented) -> None:
+    def __init__(self, expected: str = "", /, **fields: Declaration | Documented) -> None:
         self.expected = expected or f"a tuple of {len(fields)}"
         self.fields, self.docs = parted(fields)
 
@@ -73,17 +73,16 @@ class Tuple(Declaration):
         for place, (name, field) in enumerate(self.fields.items()):
             try:
                 columns[name] = field.take(tree, tree.children[first + place])
-            except Mismatch as mismatch:
+            except PickleMismatch as mismatch:
                 mismatch.path.insert(0, f"field {name}")
                 raise
         return columns
 
     def nodes(self, tree: Tree, node: int) -> list[int]:
-        """The fields of one tuple, for readers that need few of many values."""
         parts, width = tree.parts(node), len(self.fields)
         count = len(parts)
         if tree.kind(node) != ValueKind.TUPLE or count < width or (count > width and not self.more):
-            raise Mismatch(0, self.expected, node)
+            raise PickleMismatch(0, self.expected, node)
         fields: list[int] = parts[:width].tolist()
         return fields
 
@@ -104,7 +103,7 @@ def parted(fields: dict[str, Item | Documented]) -> tuple[dict[str, Item], dict[
     return items, docs
 
 
-def written(fields: dict[str, Schema], writer: Writer, columns: dict[str, Any]) -> list[Written]:
+def written(fields: dict[str, Declaration], writer: Writer, columns: dict[str, Any]) -> list[Written]:
     """What is written for each row of some fields, in order."""
     parts: list[Written] = []
     for name, field in fields.items():
@@ -220,13 +219,13 @@ class Keyed(Value):
     def node(self, tree: Tree, node: int, key: str) -> int:
         """The value under the first key of this name."""
         if tree.kind(node) != ValueKind.TUPLE:
-            raise Mismatch(0, f"{self.owner}'s table", node)
+            raise PickleMismatch(0, f"{self.owner}'s table", node)
         wanted = key.encode()
         for entry in tree.parts(node).data:
             name, value = _PAIR.nodes(tree, entry)
             if tree.kind(name) == ValueKind.TEXT and tree.strings.data(int(tree.value[name])) == wanted:
                 return value
-        raise Mismatch(0, f"{self.owner} with {key}", node)
+        raise PickleMismatch(0, f"{self.owner} with {key}", node)
 
     def nodes(self, tree: Tree, node: int, key: str) -> memoryview:
         """The items of the sequence under a key, for readers that need few of many values."""
@@ -244,8 +243,8 @@ class Sequence(Declaration):
         expected: what an error calls it, if not "a tuple".
     """
 
-    item: Schema
-    head: Schema | None = None
+    item: Declaration
+    head: Declaration | None = None
     expected: str = ""
 
     def __str__(self) -> str:
@@ -253,7 +252,6 @@ class Sequence(Declaration):
 
     @gathering
     def take(self, tree: Tree, nodes: Ints) -> Ragged:
-        """The items of all sequences."""
         skip = int(self.head is not None)
         first, count = tree.spans(nodes)
         good = (tree.kinds(nodes) == ValueKind.TUPLE) & (count >= skip)
@@ -264,11 +262,10 @@ class Sequence(Declaration):
         return replace(_take_items(self.item, tree, nodes, (first, count)), head=head)
 
     def nodes(self, tree: Tree, node: int) -> memoryview:
-        """The items of one sequence, for readers that need few of many values."""
         skip = int(self.head is not None)
         parts = tree.parts(node)
         if tree.kind(node) != ValueKind.TUPLE or len(parts) < skip:
-            raise Mismatch(0, self.expected or "a tuple", node)
+            raise PickleMismatch(0, self.expected or "a tuple", node)
         return parts[skip:].data
 
     def emitter(self, writer: Writer, columns: Ragged) -> Emit:
@@ -291,7 +288,7 @@ class Sequence(Declaration):
         return emit
 
 
-def _take_items(schema: Schema, tree: Tree, nodes: Ints, spans: tuple[Ints, Ints]) -> Ragged:
+def _take_items(schema: Declaration, tree: Tree, nodes: Ints, spans: tuple[Ints, Ints]) -> Ragged:
     """The columns of children of some nodes.
 
     Args:
@@ -305,7 +302,7 @@ def _take_items(schema: Schema, tree: Tree, nodes: Ints, spans: tuple[Ints, Ints
         children = tree.children[spread(begin, counts)]
         try:
             return Ragged(first, schema.take(tree, children))
-        except Mismatch as mismatch:
+        except PickleMismatch as mismatch:
             owner = int(np.searchsorted(first, mismatch.index, "right")) - 1
             mismatch.path.insert(0, f"row {mismatch.index - int(first[owner])}")
             mismatch.index = owner
@@ -325,7 +322,7 @@ def _take_integers(tree: Tree, nodes: Ints, dtype: np.dtype[np.signedinteger]) -
             try:
                 spans = begin[low:high], counts[low:high]
                 part = _take_items(Int(), tree, nodes[low:high], spans)
-            except Mismatch as mismatch:
+            except PickleMismatch as mismatch:
                 mismatch.index += low
                 raise
             items[int(first[low]) : int(first[high])] = part.items
@@ -347,13 +344,12 @@ class IntList(Declaration):
 
     @gathering
     def take(self, tree: Tree, nodes: Ints) -> Ragged:
-        """The integers of all lists."""
         expect(nodes, tree.kinds(nodes) == ValueKind.REDUCE, "build_intlist([...])")
         call, _ = tree.spans(nodes)
         callee = tree.children[call]
         for node in distinct(callee).tolist():
             if tree.kind(node) != ValueKind.GLOBAL or tree.names(node) != INTLIST:
-                raise Mismatch(int(np.flatnonzero(callee == node)[0]), "build_intlist([...])", node)
+                raise PickleMismatch(int(np.flatnonzero(callee == node)[0]), "build_intlist([...])", node)
         arguments = tree.children[call + 1]
         first, count = tree.spans(arguments)
         expect(nodes, (tree.kinds(arguments) == ValueKind.TUPLE) & (count == 1), "one list")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -126,7 +126,7 @@ class Links:
     items: Any
 
 
-class Mismatch(Exception):  # noqa: N818 (leaves `formats` as an ArchiveError, or not at all)
+class PickleMismatch(Exception):  # noqa: N818 (leaves `formats` as an ArchiveError, or not at all)
     """Value ``index`` of those given isn't as declared.
 
     Args:
@@ -140,23 +140,10 @@ class Mismatch(Exception):  # noqa: N818 (leaves `formats` as an ArchiveError, o
         self.path: list[str] = []
 
 
-class Schema(Protocol):
-    """A declaration."""
-
-    def take(self, tree: Tree, nodes: Ints) -> Any:  # noqa: ANN401 (columns differ)
-        """The columns of n nodes, after asking for their memory."""
-
-    def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
-        """Returns a function that writes value number i of the columns.
-
-        Reading is done by column, but pickles are written value by value: their memo depends on the order.
-        """
-
-
 class Documented(NamedTuple):
     """A declaration with the doc of its field."""
 
-    item: Schema
+    item: Declaration
     docs: str
 
 
@@ -165,7 +152,18 @@ class Declaration:
 
     __slots__ = ()
 
-    def __mul__(self: Schema, docs: str) -> Documented:
+    def take(self, tree: Tree, nodes: Ints) -> Any:  # noqa: ANN401 (columns differ)
+        """The columns of n nodes, after asking for their memory."""
+        raise NotImplementedError
+
+    def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
+        """Returns a function that writes value number i of the columns.
+
+        Reading is done by column, but pickles are written value by value: their memo depends on the order.
+        """
+        raise NotImplementedError
+
+    def __mul__(self, docs: str) -> Documented:
         return Documented(self, docs)
 
 
@@ -180,11 +178,11 @@ def gathering(take: Take[Declared, Columns]) -> Take[Declared, Columns]:
     return lending
 
 
-def parse(schema: Schema, tree: Tree, pickles: Ints) -> Any:  # noqa: ANN401
+def parse(schema: Declaration, tree: Tree, pickles: Ints) -> Any:  # noqa: ANN401
     """The columns of whole pickles, given by their numbers; one declaration reads them all."""
     try:
         return schema.take(tree, tree.roots[pickles])
-    except Mismatch as mismatch:
+    except PickleMismatch as mismatch:
         raise _fault(tree, mismatch, ", ".join(mismatch.path)) from None
     except LimitError as error:
         raise error.within(record=tree.tokens.pickles[int(pickles[0])].name) from None
@@ -195,11 +193,11 @@ def at_byte(tree: Tree) -> Iterator[None]:
     """Turn mismatches of values that are read one by one into errors; their place is the byte."""
     try:
         yield
-    except Mismatch as mismatch:
+    except PickleMismatch as mismatch:
         raise _fault(tree, mismatch) from None
 
 
-def _fault(tree: Tree, mismatch: Mismatch, place: str = "") -> ArchiveError:
+def _fault(tree: Tree, mismatch: PickleMismatch, place: str = "") -> ArchiveError:
     """The error of a mismatch; its place is the byte if no other is given."""
     name, at = tree.tokens.place(mismatch.node)
     found = found_at(tree, mismatch.node)
@@ -207,7 +205,7 @@ def _fault(tree: Tree, mismatch: Mismatch, place: str = "") -> ArchiveError:
 
 
 def build(
-    schema: Schema,
+    schema: Declaration,
     columns: Any,  # noqa: ANN401
     strings: Strings,
     receive: Receive | None = None,
@@ -251,4 +249,4 @@ def expect(nodes: Ints, good: np.ndarray, expected: str) -> None:
     """Raise a mismatch for the first node that isn't good."""
     if not good.all():
         index = int(np.flatnonzero(~good)[0])
-        raise Mismatch(index, expected, int(nodes[index]))
+        raise PickleMismatch(index, expected, int(nodes[index]))

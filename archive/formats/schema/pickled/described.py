@@ -21,15 +21,15 @@ from archive.formats.schema.pickled.scalars import Int, Optional
 from archive.formats.schema.pickled.shared import Chain, Memo, Shared
 
 if TYPE_CHECKING:
-    from archive.formats.schema.pickled.core import Schema
+    from archive.formats.schema.pickled.core import Declaration
 
 
-def tree(schema: Schema) -> list[str]:
+def tree(schema: Declaration) -> list[str]:
     """A declaration as lines: each field in one with its type and doc, its own fields below."""
     return [words(schema), *_fields(schema)]
 
 
-def _fields(schema: Schema) -> list[str]:
+def _fields(schema: Declaration) -> list[str]:
     """The lines for the fields of a declaration, or of its items."""
     if isinstance(schema, Tuple | Keyed):
         lines = []
@@ -41,7 +41,7 @@ def _fields(schema: Schema) -> list[str]:
     return _fields(item) if item else []
 
 
-def words(schema: Schema) -> str:
+def words(schema: Declaration) -> str:
     """What is declared, in a few words."""
     if isinstance(schema, Tuple):
         return "tuple that begins with" if isinstance(schema, Opening) else "tuple"

@@ -12,7 +12,7 @@ from archive.base.quick_dataclass import dataclass
 from archive.formats.schema.pickled.core import (
     NUMBER_WIDTH,
     Declaration,
-    Mismatch,
+    PickleMismatch,
     distinct,
     expect,
     gathering,
@@ -22,7 +22,7 @@ from archive.pickles.ops import BYTE_OF, ValueKind
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
-    from archive.formats.schema.pickled.core import Emit, Schema
+    from archive.formats.schema.pickled.core import Emit
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 
@@ -38,7 +38,6 @@ class Int(Declaration):
         return "int"
 
     def take(self, tree: Tree, nodes: Ints) -> Ints:
-        """The integers (n)."""
         memory.take(NUMBER_WIDTH * len(nodes), "columns")
         expect(nodes, tree.kinds(nodes) == ValueKind.INT, "an int")
         values = tree.value[nodes]
@@ -77,11 +76,10 @@ class String(Declaration):
     def index(self, tree: Tree, node: int) -> int:
         """One text's index, for readers that need few of many values."""
         if tree.kind(node) != ValueKind.TEXT:
-            raise Mismatch(0, self.expected, node)
+            raise PickleMismatch(0, self.expected, node)
         return int(tree.value[node])
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
-        """Writes texts, memoised by value."""
         values, string = columns.data, writer.string
         return lambda index: string(values[index])
 
@@ -101,10 +99,9 @@ class Const(Declaration):
         for string in distinct(strings).tolist():
             if tree.strings[string] != self.value:
                 index = int(np.flatnonzero(strings == string)[0])
-                raise Mismatch(index, repr(self.value), int(nodes[index]))
+                raise PickleMismatch(index, repr(self.value), int(nodes[index]))
 
     def emitter(self, writer: Writer, columns: None) -> Emit:  # noqa: ARG002
-        """Writes the text."""
         data = self.value.encode()
 
         def emit(_: int) -> None:
@@ -117,7 +114,7 @@ class Const(Declaration):
 class Optional(Declaration):
     """None, or a value."""
 
-    item: Schema
+    item: Declaration
 
     def __str__(self) -> str:
         return f"{self.item} or None"
@@ -128,7 +125,7 @@ class Optional(Declaration):
         there = np.flatnonzero(tree.kinds(nodes) != ValueKind.NONE)
         try:
             columns = self.item.take(tree, nodes[there])
-        except Mismatch as mismatch:
+        except PickleMismatch as mismatch:
             mismatch.index = int(there[mismatch.index])
             raise
         index = np.full(len(nodes), -1, np.int64)
@@ -139,7 +136,6 @@ class Optional(Declaration):
         return replace(columns, index=index)
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
-        """Writes None or the item."""
         emit_item, out, none = self.item.emitter(writer, columns), writer.out.write, BYTE_OF["NONE"]
         index = (columns if isinstance(columns, np.ndarray) else columns.index).data
 
@@ -161,7 +157,6 @@ class Value(Declaration):
         return "value"
 
     def take(self, tree: Tree, nodes: Ints) -> Ints:  # noqa: ARG002
-        """The nodes themselves (n)."""
         return nodes
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:

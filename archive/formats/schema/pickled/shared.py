@@ -16,13 +16,20 @@ from archive.base.columns import sums_along
 from archive.base.errors import LimitError
 from archive.base.quick_dataclass import dataclass
 from archive.formats.schema.pickled.containers import Tuple, brackets, emitter_of, written
-from archive.formats.schema.pickled.core import NUMBER_WIDTH, Declaration, Indexed, Links, Mismatch, distinct
+from archive.formats.schema.pickled.core import (
+    NUMBER_WIDTH,
+    Declaration,
+    Indexed,
+    Links,
+    PickleMismatch,
+    distinct,
+)
 from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import MEMO_BYTES, memo_read
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
-    from archive.formats.schema.pickled.core import Emit, Schema
+    from archive.formats.schema.pickled.core import Emit
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 
@@ -38,13 +45,12 @@ DEPTH_BYTES = 48
 class Memo(Declaration):
     """A value with a memo entry that nothing reads: PyTorch held a second reference to it."""
 
-    item: Schema
+    item: Declaration
 
     def __str__(self) -> str:
         return str(self.item)
 
     def take(self, tree: Tree, nodes: Ints) -> Any:  # noqa: ANN401
-        """The item's columns."""
         return self.item.take(tree, nodes)
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
@@ -62,7 +68,7 @@ class Memo(Declaration):
 class Shared(Declaration):
     """A value that several others hold: written at its first use, referred to by memo reads later."""
 
-    item: Schema
+    item: Declaration
 
     def __str__(self) -> str:
         return f"shared {self.item}"
@@ -78,7 +84,7 @@ class Shared(Declaration):
             del seen
         try:
             return Indexed(np.searchsorted(values, nodes), self.item.take(tree, values))
-        except Mismatch as mismatch:
+        except PickleMismatch as mismatch:
             mismatch.index = int(np.flatnonzero(nodes == values[mismatch.index])[0])
             raise
 
@@ -155,7 +161,7 @@ class Chain(Declaration):
         del depth
         try:
             return Links(np.searchsorted(links, nodes), following, self.item.take(tree, links))
-        except Mismatch as mismatch:
+        except PickleMismatch as mismatch:
             raise self._blame(tree, nodes, links, int(links[mismatch.index]), mismatch) from None
 
     def _reached(self, tree: Tree, nodes: Ints) -> np.ndarray:
@@ -168,7 +174,7 @@ class Chain(Declaration):
             good = (tree.kinds(new) == ValueKind.TUPLE) & (tree.spans(new)[1] == width)
             if not good.all():
                 culprit = int(new[np.flatnonzero(~good)[0]])
-                mismatch = Mismatch(0, f"a tuple of {width}", culprit)
+                mismatch = PickleMismatch(0, f"a tuple of {width}", culprit)
                 raise self._blame(tree, nodes, np.flatnonzero(seen), culprit, mismatch)
             seen[new] = True
             with memory.lent(LINK_BYTES * len(new), "columns"):
@@ -185,7 +191,9 @@ class Chain(Declaration):
         inner: Ints = tree.children[tree.spans(links)[0] + list(self.item.fields).index(self.link)]
         return inner
 
-    def _blame(self, tree: Tree, nodes: Ints, links: Ints, culprit: int, mismatch: Mismatch) -> Mismatch:
+    def _blame(
+        self, tree: Tree, nodes: Ints, links: Ints, culprit: int, mismatch: PickleMismatch
+    ) -> PickleMismatch:
         """Say which chain leads to the culprit, and in how many steps."""
         # An inner link precedes the outer one in the pickle, so one pass finds all that lead there.
         frame = {culprit: 0}
