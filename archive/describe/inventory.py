@@ -99,6 +99,7 @@ class InventoryRow:
         release: the PyTorch releases that may have written it, in words, or the program that the file says
             wrote it; "" where nothing says so.
         release_by: how that is known: how many signs in its records agree, or that the file names it.
+        label: of the release that its companion is of, as `split --label` gives it; "" for none.
         versions: of the archive, its bytecode, its schema: whatever the file names.
         tensors: how many tensors it describes.
         elements: elements that its storages hold for them, each once: parameters, buffers, whatever else was
@@ -128,6 +129,7 @@ class InventoryRow:
     files: int = 1
     release: str = ""
     release_by: str = ""
+    label: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     tensors: int | None = None
     elements: int | None = None
@@ -242,8 +244,13 @@ def _of_companion(mapped: Mapped | Fetched) -> InventoryRow:
     known.facts["debug_bytes"] = size
     known.looked_at.append("first bytes")
     if isinstance(mapped.data, memoryview):
-        known.look("debug handles", lambda: {"handles": len(opened(mapped).handles)})
+        known.look("debug handles", lambda: _companion_facts(opened(mapped)))
     return known.row(name, FileKind.COMPANION, size)
+
+
+def _companion_facts(archive: Archive) -> Mapping[str, object]:
+    label = "" if archive.companion is None else archive.companion.label
+    return {"handles": len(archive.handles), "label": label}
 
 
 def _of_tensor_file(archive: Archive) -> InventoryRow:
@@ -286,7 +293,7 @@ def _of_zip(container: Container) -> InventoryRow:
         if archive.companion is None and not embedded:
             known.look("debug records", lambda: {**_release(archive), "handles": len(archive.handles)})
         elif archive.companion is not None:
-            known.look("companion", lambda: {"handles": len(archive.handles)})
+            known.look("companion", lambda: _companion_facts(archive))
     elif kind in SAVED_KINDS | PACKAGE_KINDS:
         known.look("version", lambda: _archive_versions(archive))
         if version_record(archive.records) is not None:  # PyTorch writes one whatever it saves

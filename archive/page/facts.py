@@ -8,11 +8,12 @@ Positions in texts are UTF-16 units, as in JavaScript; all other sizes are bytes
 keys. A section that a file does not have is absent; so is one that can't be read, and ``left_out`` says so.
 It also says, in words, what was left out because a page would be too large.
 
-``head``: ``file``, ``kind``, ``release``, ``evidence`` (texts), ``platform``, ``size``, ``debug_bytes``,
-``archive_id``, ``top``; ``verify``: how many findings of each severity, null where the file's kind is not
-checked; ``leaks``: pairs of a kind and how many texts, null where the file was not searched;
-``not_counted``: the same for kinds that are in nearly every model; ``source``: how much of the model's source
-the page shows, :class:`~archive.page.shown.Shown`; ``base``: the older file, only when two are compared.
+``head``: ``file``, ``kind``, ``release``, ``evidence`` (texts), ``label`` (of the release that a companion is
+of), ``platform``, ``size``, ``debug_bytes``, ``archive_id``, ``top``; ``verify``: how many findings of each
+severity, null where the file's kind is not checked; ``leaks``: pairs of a kind and how many texts, null where
+the file was not searched; ``not_counted``: the same for kinds that are in nearly every model; ``source``: how
+much of the model's source the page shows, :class:`~archive.page.shown.Shown`; ``base``: the older file, only
+when two are compared.
 
 ``sizes``, a row for each node of a tree, the file itself first, each after its parent: ``name``, ``parent``
 (row, or -1), ``stored`` (own bytes; all add up to the file's size), ``inflated``, ``elements`` (of tensors),

@@ -41,6 +41,8 @@ class Report:
         size: of that file, in bytes.
         debug_bytes: those of its debug info.
         release: the PyTorch releases that may have written it, in words; "" where that is not known.
+        label: of the release that its companion is of; "" for none.
+        errors: how many errors the page lists.
         findings: how many errors and warnings the page lists.
         page_size: bytes of the page.
         source: how much of the model's source it shows: ``full``, ``basename`` or ``none``.
@@ -53,12 +55,17 @@ class Report:
     size: int
     debug_bytes: int
     release: str
+    label: str
+    errors: int
     findings: int
     page_size: int
     source: Shown
     left_out: Sequence[str]
 
-    _json_ = ("file", "out", "kind", "size", "debug_bytes", "findings", "page_size", "source", "left_out")
+    _json_ = (
+        *("file", "out", "kind", "size", "debug_bytes", "label", "errors", "findings", "page_size"),
+        *("source", "left_out"),
+    )
 
 
 @bounded
@@ -121,6 +128,8 @@ def report(
             head["size"],
             head["debug_bytes"],
             head["release"],
+            head["label"],
+            severities.count("error"),
             sum(severity in {"error", "warning"} for severity in severities),
             len(page),
             shown,

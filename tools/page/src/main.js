@@ -112,7 +112,7 @@ function draw(data) {
     archiveSections(data);
   } else if (data.folder) {
     titled(shown(data.folder.name));
-    folderSections(data.folder, (id, title, build) => sections.add(id, title, build, {tall: false}));
+    folderSections(data.folder, sections);
   } else if (data.failures) {
     titled(`Failures in ${shown(data.failures.log)}`);
     top.append(...failuresHead(data.failures));
