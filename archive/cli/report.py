@@ -52,7 +52,7 @@ PAGE_ENDINGS = (".html", ".htm")
     "--base",
     metavar="BASE",
     type=click.Path(),
-    help="Show what grew since this file, or those of this folder.",
+    help="Show what grew since this file, or those of this folder, and which lines of source differ.",
 )
 @click.option(
     "--review",

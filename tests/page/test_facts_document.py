@@ -209,7 +209,8 @@ def test_files_that_could_not_be_read_are_in_the_list_with_their_cause() -> None
 def test_of_very_many_files_those_that_could_not_be_read_stay() -> None:
     rows = 4_000
     unread = ["" if row % 2 else "cut short" for row in range(rows)]
-    files = {"file": list(range(rows)), "unread": unread, "first": [None, 0, *[3_000] * (rows - 2)]}
+    first = [None, 0, *[3_000] * (rows - 2)]
+    files: dict[str, list[Any]] = {"file": list(range(rows)), "unread": unread, "first": first}
     less = first_files(files, 500)
     assert less["file"][:500] == list(range(500))
     assert less["file"][500:] == list(range(500, 1_000, 2))
