@@ -99,7 +99,6 @@ class InventoryRow:
         release: the PyTorch releases that may have written it, in words, or the program that the file says
             wrote it; "" where nothing says so.
         release_by: how that is known: how many signs in its records agree, or that the file names it.
-        label: of the release that its companion is of, as `split --label` gives it; "" for none.
         versions: of the archive, its bytecode, its schema: whatever the file names.
         tensors: how many tensors it describes.
         elements: elements that its storages hold for them, each once: parameters, buffers, whatever else was
@@ -121,6 +120,7 @@ class InventoryRow:
         findings: how many findings ``verify`` has of each severity; null if the file was not checked.
         looked_at: what was read.
         unread: what could not be read, and why.
+        label: of the release that its companion is of, as `split --label` gives it; "" for none.
     """
 
     file: str
@@ -129,7 +129,6 @@ class InventoryRow:
     files: int = 1
     release: str = ""
     release_by: str = ""
-    label: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     tensors: int | None = None
     elements: int | None = None
@@ -146,6 +145,7 @@ class InventoryRow:
     findings: Mapping[str, int] | None = None
     looked_at: Sequence[str] = ()
     unread: Sequence[str] = ()
+    label: str = ""
 
     @property
     def problems(self) -> Sequence[str]:

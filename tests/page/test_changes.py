@@ -76,11 +76,11 @@ def test_a_line_has_the_number_that_it_has_in_its_file() -> None:
 
 
 def test_a_file_in_another_folder_is_the_same_and_a_new_one_is_only_named() -> None:
-    older = [one("/home/a/m.py", "x = 1\n"), one("old.py", "y\n"), one("same.py", "z\n")]
-    newer = [one("/home/b/m.py", "x = 2\n"), one("new.py", "y\ny\n"), one("same.py", "z\n")]
+    older = [one("/srv/one/m.py", "x = 1\n"), one("old.py", "y\n"), one("same.py", "z\n")]
+    newer = [one("/srv/two/m.py", "x = 2\n"), one("new.py", "y\ny\n"), one("same.py", "z\n")]
     made = {facts["name"]: facts for facts in changes(older, newer).facts()}
     assert {name: (facts["status"], facts["was"]) for name, facts in made.items()} == {
-        "/home/b/m.py": ("changed", "/home/a/m.py"),
+        "/srv/two/m.py": ("changed", "/srv/one/m.py"),
         "new.py": ("new", ""),
         "old.py": ("gone", ""),
     }
