@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError, one_line
+from archive.base.errors import ArchiveError
 from archive.batches.inputs import counts, is_false_model, other_files
 from archive.batches.jobs import MANIFEST_SUFFIX
 from archive.batches.outcome import Outcome, OutcomeKind
@@ -51,7 +51,7 @@ def show_inventory(
         reader: the options.
     """
     files = found_files(inputs, mapped=reader.mapped)
-    run = _Run(", ".join(map(name_of, inputs)), files.others, reader)
+    run = _Run([*map(name_of, inputs)], files.others, reader, verified=asked["verify"])
     notes = None if manifest is None else _notes(manifest, asked)
     more = [question for name, question in QUESTIONS.items() if asked[name]]
     read = reader.of_bytes(inventoried, more=more)
@@ -91,16 +91,19 @@ class _Run:
     """One run: the rows of files, and their sums.
 
     Args:
-        name: of what was asked for.
+        names: of what was asked for.
         others: what a search has found that has no row, by its kind.
         reader: the options.
+        verified: whether files are checked.
 
     Attributes:
         form: what ``--format`` asks for, if that is neither text nor JSON.
         totals: the sums of all rows so far.
     """
 
-    def __init__(self, name: str, others: Mapping[FileKind, int], reader: FileReader) -> None:
+    def __init__(
+        self, names: Sequence[str], others: Mapping[FileKind, int], reader: FileReader, *, verified: bool
+    ) -> None:
         self._reader, self._inventory = reader, Inventory(INVENTORY_KINDS)
         self.totals = self._inventory.totals
         self.totals.others.update(others)
@@ -109,7 +112,7 @@ class _Run:
         if reader.form == HTML:
             from archive.page.inventory import InventoryPage  # noqa: PLC0415 (few ask for pages)
 
-            self.form = self._page = InventoryPage(one_line(name), self.totals)
+            self.form = self._page = InventoryPage(names, self.totals, verified=verified)
 
     def row(self, reading: Reading[InventoryRow]) -> Row:
         """The row of a file, with the one that it is the same as."""
@@ -122,7 +125,7 @@ class _Run:
             why = reading.problem
             self.totals.unread += 1
             if self._page is not None:
-                self._page.refuse(reading.reason)
+                self._page.refuse(name, reading.reason)
             return Row(status_of(reading), self._unread(name, why), notes=[why])
         taken = self._inventory.take(replace(row, file=name), _place(reading.job.name))
         if taken is None:

@@ -16,7 +16,7 @@ from archive.cli.reviewing import check_review
 from archive.cli.status import ExitStatus
 from archive.io.output import check_target, replacing
 from archive.io.places import check_folder_of, exists, is_folder, joined, make_folder_of
-from archive.page.folder import INDEX, FolderPage, page_of
+from archive.page.folder import INDEX, FolderPage, page_of, title_of
 from archive.page.report import Report, report
 from archive.page.shown import Shown
 from archive.reader.recognition.kinds import FOLDER_KINDS
@@ -46,7 +46,7 @@ PAGE_ENDINGS = (".html", ".htm")
     "--base",
     metavar="BASE",
     type=click.Path(),
-    help="Show what grew since this file, or those of this folder.",
+    help="Show what grew since this file, or those of this folder, and which lines of source differ.",
 )
 @click.option(
     "--review",
@@ -148,7 +148,8 @@ class _Writing:
         index = joined(self.out, INDEX)
         self._check(files, index)
         titles = names if self.shown.has_paths else [self.shown.file(name.rstrip("/\\")) for name in names]
-        folder = FolderPage(one_line(", ".join(titles)))
+        where = one_line(", ".join(names)) if self.shown.has_paths else ""
+        folder = FolderPage(title_of(titles), where=where)
         status = self.reader.several(files, self.page_of, "reporting", partial(self._row, folder))
         make_folder_of(index)
         with replacing(index, force=self.force) as file:
@@ -174,7 +175,7 @@ class _Writing:
         """The line of a file in the page that lists all."""
         made = reading.facts
         if made is None:
-            folder.refuse(reading.reason)
+            folder.refuse(reading.job.relative, reading.reason)
             return unread_row(reading)
         folder.report(reading.job.relative, made)
         return Row(facts=made, lines=[f"{made.out}: {_line(made)}"])

@@ -120,6 +120,7 @@ class InventoryRow:
         findings: how many findings ``verify`` has of each severity; null if the file was not checked.
         looked_at: what was read.
         unread: what could not be read, and why.
+        label: of the release that its companion is of, as `split --label` gives it; "" for none.
     """
 
     file: str
@@ -144,6 +145,7 @@ class InventoryRow:
     findings: Mapping[str, int] | None = None
     looked_at: Sequence[str] = ()
     unread: Sequence[str] = ()
+    label: str = ""
 
     @property
     def problems(self) -> Sequence[str]:
@@ -242,8 +244,13 @@ def _of_companion(mapped: Mapped | Fetched) -> InventoryRow:
     known.facts["debug_bytes"] = size
     known.looked_at.append("first bytes")
     if isinstance(mapped.data, memoryview):
-        known.look("debug handles", lambda: {"handles": len(opened(mapped).handles)})
+        known.look("debug handles", lambda: _companion_facts(opened(mapped)))
     return known.row(name, FileKind.COMPANION, size)
+
+
+def _companion_facts(archive: Archive) -> Mapping[str, object]:
+    label = "" if archive.companion is None else archive.companion.label
+    return {"handles": len(archive.handles), "label": label}
 
 
 def _of_tensor_file(archive: Archive) -> InventoryRow:
@@ -286,7 +293,7 @@ def _of_zip(container: Container) -> InventoryRow:
         if archive.companion is None and not embedded:
             known.look("debug records", lambda: {**_release(archive), "handles": len(archive.handles)})
         elif archive.companion is not None:
-            known.look("companion", lambda: {"handles": len(archive.handles)})
+            known.look("companion", lambda: _companion_facts(archive))
     elif kind in SAVED_KINDS | PACKAGE_KINDS:
         known.look("version", lambda: _archive_versions(archive))
         if version_record(archive.records) is not None:  # PyTorch writes one whatever it saves

@@ -136,6 +136,11 @@ def _cut_sources(sources: Facts, share: float) -> tuple[Facts, str]:
     return less, f"sources: {len(records) - left:,} of {len(records):,} records, {gone:,} files"
 
 
+def _cut_changes(changes: list[Facts], share: float) -> tuple[list[Facts], str]:
+    left = int(len(changes) * share)
+    return changes[:left], f"changes of source: {len(changes) - left:,} of {len(changes):,} files"
+
+
 def _cut_sizes(sizes: Facts, share: float) -> tuple[Facts, str]:
     """The largest nodes; a smaller one's bytes and elements are its parent's own."""
     rows = len(sizes["name"])
@@ -175,6 +180,7 @@ CUTS: dict[str, Callable[[Any, float], tuple[Any, str]]] = {
     "tables": _cut_tables,
     "handles": partial(_cut_columns, "handles"),
     "findings": partial(_cut_columns, "findings"),
+    "changes": _cut_changes,
     "sources": _cut_sources,
     "modules": partial(_cut_columns, "modules"),
     "sizes": _cut_sizes,

@@ -8,11 +8,12 @@ Positions in texts are UTF-16 units, as in JavaScript; all other sizes are bytes
 keys. A section that a file does not have is absent; so is one that can't be read, and ``left_out`` says so.
 It also says, in words, what was left out because a page would be too large.
 
-``head``: ``file``, ``kind``, ``release``, ``evidence`` (texts), ``platform``, ``size``, ``debug_bytes``,
-``archive_id``, ``top``; ``verify``: how many findings of each severity, null where the file's kind is not
-checked; ``leaks``: pairs of a kind and how many texts, null where the file was not searched;
-``not_counted``: the same for kinds that are in nearly every model; ``source``: how much of the model's source
-the page shows, :class:`~archive.page.shown.Shown`; ``base``: the older file, only when two are compared.
+``head``: ``file``, ``kind``, ``release``, ``evidence`` (texts), ``label`` (of the release that a companion is
+of), ``platform``, ``size``, ``debug_bytes``, ``archive_id``, ``top``; ``verify``: how many findings of each
+severity, null where the file's kind is not checked; ``leaks``: pairs of a kind and how many texts, null where
+the file was not searched; ``not_counted``: the same for kinds that are in nearly every model; ``source``: how
+much of the model's source the page shows, :class:`~archive.page.shown.Shown`; ``base``: the older file, only
+when two are compared.
 
 ``sizes``, a row for each node of a tree, the file itself first, each after its parent: ``name``, ``parent``
 (row, or -1), ``stored`` (own bytes; all add up to the file's size), ``inflated``, ``elements`` (of tensors),
@@ -27,6 +28,9 @@ file) and ``length``. ``at`` and ``from`` are differences from the row before.
 
 For exported programs and compiled models, ``files`` have the lines that stack traces name; ``records`` are
 C++ code, whose rows are lines that call kernels, and kernels.
+
+``changes``, only when two files are compared: what differs in sources and records, as
+:mod:`archive.page.changes` says.
 
 ``modules``, a row for each, after what it is in: ``path`` ("" for the top; after the program's name, where
 PyTorch did not choose that), ``parent`` (row, or -1), ``class``, ``elements`` and ``bytes`` (of all tensors
@@ -49,7 +53,7 @@ calls also the number of its record, and a position there; or null.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -62,6 +66,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.check.verify import CHECKED_KINDS
 from archive.describe.sizes import sizes
 from archive.io.mapped import Mapped
+from archive.page.changes import Changes
 from archive.page.findings import SCRIPTS, Findings
 from archive.page.handles import HandleFacts
 from archive.page.head import head
@@ -77,7 +82,7 @@ from archive.reader.opening import open as open_archive
 from archive.reader.recognition import REPORTED_KINDS, FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import TypeVar
 
     from archive.describe.sizes import Account
@@ -97,6 +102,7 @@ def page_facts(
     *,
     companion: Source | None = None,
     base: Account | None = None,
+    older: Mapping[str, Any] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> dict[str, Any]:
     """The data of a page about an archive.
@@ -107,6 +113,7 @@ def page_facts(
         name: the file's name, without folders.
         companion: the archive's debug info, if that was split off.
         base: the account of an older file that its sizes are compared with.
+        older: the sources of that file, which its sources are compared with: see :func:`sources_facts`.
     """
     file, beside = Mapped(source, name), None if companion is None else Mapped(companion)
 
@@ -124,6 +131,8 @@ def page_facts(
         facts["sizes"] = SizeTree(name, account, base).facts()
         making = _Making(archive, shown)
         making.add_sections(facts, account)
+        if base is not None and shown.has_text:
+            making.add_changes(facts, older)
         if archive.tensor_file is not None and archive.tensor_file.missing:
             beside_it = counted(len(archive.tensor_file.missing), "file")
             making.left_out.append(f"sizes: {beside_it} that the model names beside its own")
@@ -150,6 +159,24 @@ def page_facts(
     return facts
 
 
+def sources_facts(
+    source: Source, account: Account, shown: Shown, *, limits: Limits = DEFAULT_LIMITS
+) -> dict[str, Any] | None:
+    """The section ``sources`` of a file's page; None where it has none, or cannot be read.
+
+    Args:
+        account: the file's.
+    """
+    facts: dict[str, Any] = {}
+    with (
+        suppress(ArchiveError),
+        open_archive(source, limits=limits, kinds=REPORTED_KINDS) as archive,
+        memory.charged(archive.allowance),
+    ):
+        _Making(archive, shown).add_sections(facts, account)
+    return facts.get("sources")
+
+
 class _Making:
     """Makes the sections that share what was read, if the file has them and they can be read."""
 
@@ -164,6 +191,20 @@ class _Making:
             self._add_traced(facts)
         else:
             self._add_ranged(facts, account)
+
+    def add_changes(self, facts: dict[str, Any], older: Mapping[str, Any] | None) -> None:
+        """Add what differs in the sources from those of an older file."""
+        newer = facts.get("sources")
+        if newer is None or older is None:
+            if newer or older:
+                which = "older" if older is None else "newer"
+                self.left_out.append(f"changes of source: the {which} file shows no source")
+            return
+        changes = self._attempt("changes of source", lambda: Changes(older, newer))
+        if changes is not None:
+            facts["changes"] = changes.facts()
+            if changes.left_out:
+                self.left_out.append(f"changes of source: {changes.left_out:,} further lines")
 
     def _add_ranged(self, facts: dict[str, Any], account: Account) -> None:
         """Add what TorchScript's source ranges lead to."""

@@ -33,6 +33,7 @@ from archive.base.errors import ArchiveError, counted
 from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.frames import BEGINNING, CALL
 from archive.failures.models.models import Models
+from archive.formats.release_label import labels_in_words
 from archive.page.bounding import MOST_BYTES, Facts
 from archive.page.document import document, packed
 from archive.page.shown import Shown
@@ -233,7 +234,7 @@ class _Asked:
     """The models that explain failures, those with most first.
 
     Attributes:
-        labels: their names, as :func:`_labels` gives them.
+        labels: their names, as :func:`_labels` gives them, with the labels of their releases.
     """
 
     def __init__(self, asked: Archive | Models, groups: Sequence[CauseGroup], shown: Shown) -> None:
@@ -247,7 +248,18 @@ class _Asked:
         else:
             self._files = [asked.file] if groups else []
         self._numbers = {file: number for number, file in enumerate(self._files)}
-        self.labels = [plain(label) for label in _labels(self._files, shown)]
+        self.labels = [
+            plain(labels_in_words(name, (release,)) if release else name)
+            for name, release in zip(_labels(self._files, shown), self._releases(), strict=True)
+        ]
+
+    def _releases(self) -> list[str]:
+        """The label of the release that each model is of; "" for none."""
+        if not isinstance(self._asked, Models):
+            companion = self._asked.companion
+            return ["" if companion is None else companion.label for _ in self._files]
+        labels = {model.file: model for model in self._asked.all if model.file in self._numbers}
+        return [labels[file].label for file in self._files]
 
     def of(self, group: CauseGroup) -> list[int]:
         """The numbers of the models of a cause."""

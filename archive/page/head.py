@@ -34,6 +34,7 @@ def head(opened: Archive, account: Account, name: str, shown: Shown) -> dict[str
         "file": plain(name),
         "kind": opened.recognised.what,
         "release": release,
+        "label": _read(lambda: "" if opened.companion is None else opened.companion.label, ""),
         "evidence": list(evidence),
         "platform": _read(lambda: " or ".join(platforms_of(opened) or ()), ""),
         "size": account.size,

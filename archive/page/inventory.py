@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.tables import Column
 from archive.describe.totals import MOST_GROUPS, SAME, SUMS, largest, numbers, remarks
-from archive.page.folder import FolderPage
+from archive.page.folder import FILE, STATE, UNREAD, FolderPage, errors_in_words, title_of
 from archive.page.units import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from archive.describe.inventory import InventoryRow
     from archive.describe.totals import Sums, Totals
 
 COLUMNS = (
-    Column("file", "File"),
+    FILE,
+    STATE,
     Column("kind", "Kind"),
     Column("size", "Size", "bytes"),
     Column("elements", "Elements", "number"),
@@ -25,6 +26,7 @@ COLUMNS = (
     Column("debug_bytes", "Debug information", "bytes"),
     Column("debug_share", "% debug", "number"),
     Column("release", "Release"),
+    Column("label", "Label"),
     Column("release_by", "Known by"),
     Column("versions", "Versions"),
     Column("same_as", "Same as"),
@@ -32,40 +34,61 @@ COLUMNS = (
     Column("findings", "Findings of verify"),
     Column("digest", "Digest"),
     Column("looked_at", "Looked at"),
-    Column("unread", "Not read"),
+    UNREAD,
 )
+DOUBLES = {"crc": "likely a duplicate", "digest": "a duplicate", "file": "another name"}
+"""The state of a file that is the same as one before it, by how that is known."""
+NOT_CHECKED = "what is in the files was not checked: --verify does that"
 
 
 class InventoryPage:
     """The form ``html`` of an inventory: nothing for each file, and the page at the end.
 
     Args:
-        name: of the folder, or of what was asked for.
+        names: of the folders and files that were asked for, as given.
+        verified: whether files were checked.
     """
 
     head = ""
 
-    def __init__(self, name: str, totals: Totals) -> None:
-        self._totals = totals
-        self._page = FolderPage(name, COLUMNS)
+    def __init__(self, names: Sequence[str], totals: Totals, *, verified: bool = False) -> None:
+        self._totals, self._verified = totals, verified
+        self._folder = f"{names[0].rstrip('/')}/" if len(names) == 1 else ""
+        self._rows: dict[str, int] = {}
+        self._page = FolderPage(title_of(names), COLUMNS, where=", ".join(names))
 
     def lines(self, file: str, row: InventoryRow) -> Iterator[str]:
         """Take a row."""
-        facts: dict[str, Any] = {column.key: getattr(row, column.key) for column in COLUMNS}
-        facts |= {"file": plain(file), "kind": str(row.kind), "looked_at": "; ".join(row.looked_at)}
+        state, grave = _state(row)
+        given: dict[str, Any] = {"file": self._relative(file), "state": state, "grave": grave}
+        facts = given | {
+            column.key: getattr(row, column.key) for column in COLUMNS if column.key not in given
+        }
+        facts |= {"kind": str(row.kind), "looked_at": "; ".join(row.looked_at)}
         facts["unread"] = "; ".join(row.unread)
         facts["debug_share"] = None if row.debug_share is None else round(100 * row.debug_share, 1)
-        facts["same_as"] = f"{SAME[row.same_by]} {row.same_as}" if row.same_as else ""
-        for name in ("versions", "leaks", "findings"):
-            facts[name] = _words(getattr(row, name))
-        self._page.add(
-            {key: plain(value) if isinstance(value, str) else value for key, value in facts.items()}
+        if row.same_as:
+            facts["same_as"] = f"{SAME[row.same_by]} {self._relative(row.same_as)}"
+            facts["first"] = self._rows.get(row.same_as)
+        facts["versions"] = _words(row.versions or None)
+        facts |= {"leaks": _words(row.leaks), "findings": _words(row.findings)}
+        self._add(
+            file, {key: plain(value) if isinstance(value, str) else value for key, value in facts.items()}
         )
         yield from ()
 
-    def refuse(self, why: str) -> None:
+    def refuse(self, file: str, why: str) -> None:
         """Take a file that couldn't be read, and why."""
-        self._page.refuse(why)
+        self._rows[file] = len(self._rows)
+        self._page.refuse(self._relative(file), why)
+
+    def _add(self, file: str, facts: Mapping[str, Any]) -> None:
+        self._rows[file] = len(self._rows)
+        self._page.add(facts)
+
+    def _relative(self, file: str) -> str:
+        """A file as the page names it: below the folder that was asked for."""
+        return file.removeprefix(self._folder) or file
 
     @property
     def tail(self) -> str:
@@ -79,7 +102,19 @@ class InventoryPage:
         if others:
             headings = [["Kind", "text"], ["Files", "number"]]
             tables.append({"title": "Other files", "columns": headings, "rows": others})
-        return self._page.page(tables=tables, notes=remarks(totals)).decode()
+        notes = [*remarks(totals), *([] if self._verified else [NOT_CHECKED])]
+        return self._page.page(tables=tables, notes=notes).decode()
+
+
+def _state(row: InventoryRow) -> tuple[str, str]:
+    """What is to be known first of a file, and how grave that is: the gravest of what there is."""
+    if errors := (row.findings or {}).get("error", 0):
+        return errors_in_words(errors)
+    if row.problems:
+        return "not all read", "warning"
+    if row.same_as:
+        return DOUBLES[row.same_by], "note"
+    return ("well", "well") if row.findings == {} else ("", "")
 
 
 def _words(counts: Mapping[str, object] | None) -> str:

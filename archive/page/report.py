@@ -15,7 +15,7 @@ from archive.io.mapped import Mapped
 from archive.io.output import is_path, replacing, write_all
 from archive.page.bounding import fitted
 from archive.page.document import document
-from archive.page.facts import page_facts
+from archive.page.facts import page_facts, sources_facts
 from archive.page.review import review_facts
 from archive.page.shown import Shown
 from archive.privacy.review.reviewed import check_apart
@@ -41,6 +41,8 @@ class Report:
         size: of that file, in bytes.
         debug_bytes: those of its debug info.
         release: the PyTorch releases that may have written it, in words; "" where that is not known.
+        label: of the release that its companion is of; "" for none.
+        errors: how many errors the page lists.
         findings: how many errors and warnings the page lists.
         page_size: bytes of the page.
         source: how much of the model's source it shows: ``full``, ``basename`` or ``none``.
@@ -53,12 +55,17 @@ class Report:
     size: int
     debug_bytes: int
     release: str
+    label: str
+    errors: int
     findings: int
     page_size: int
     source: Shown
     left_out: Sequence[str]
 
-    _json_ = ("file", "out", "kind", "size", "debug_bytes", "findings", "page_size", "source", "left_out")
+    _json_ = (
+        *("file", "out", "kind", "size", "debug_bytes", "label", "errors", "findings", "page_size"),
+        *("source", "left_out"),
+    )
 
 
 @bounded
@@ -80,7 +87,8 @@ def report(
             or a companion: a path, a bytes-like object, or a binary file.
         out: where to write the page: a path, or a binary file.
         companion: the archive's debug info, if that was split off.
-        base: an older file, likewise; the page then shows by how much each part of the new one grew.
+        base: an older file, likewise; the page then shows by how much each part of the new one grew, and
+            which lines of source and code differ.
         review: a review file, which need not exist: the page then lists the texts of the archive that aren't
             PyTorch's own, to be accepted there, and saves the file again. Only with all of the source.
         show: what the page shows of the model's source: ``full``, all text, and files with their folders;
@@ -100,12 +108,16 @@ def report(
     if review is not None:
         check_apart(review, source, out, companion, base)
     with replacing(out, force=force) as file, closing(Mapped(source)) as mapped:
-        account = None if base is None else sizes(base, limits=limits)
+        account, older = None, None
+        if base is not None:
+            with closing(Mapped(base)) as before:
+                account = sizes(before, limits=limits)
+                older = sources_facts(before, account, shown, limits=limits)
         name = Path(mapped.name).name
         kinds = REPORTED_KINDS
         with open_archive(mapped, companion=companion, limits=limits, kinds=kinds):
             pass  # what isn't an archive is refused by its whole path
-        made = page_facts(mapped, name, shown, companion=companion, base=account, limits=limits)
+        made = page_facts(mapped, name, shown, companion=companion, base=account, older=older, limits=limits)
         if review is not None:
             made["review"], not_reviewed = review_facts(mapped, review, limits)
             made["left_out"] += not_reviewed
@@ -121,6 +133,8 @@ def report(
             head["size"],
             head["debug_bytes"],
             head["release"],
+            head["label"],
+            severities.count("error"),
             sum(severity in {"error", "warning"} for severity in severities),
             len(page),
             shown,

@@ -26,18 +26,28 @@ class SizeTree:
         self._weights: list[Weight | None] = [None]
         self._records = [""]
         self._rows: dict[tuple[int, str], int] = {}
+        self._of_container: dict[tuple[str, str | None], int] = {}
         self._sums = {"stored": [0], "inflated": [0], "elements": [0], "old": [0]}
+        stored, inflated, elements, old = self._sums.values()
         for piece in account.pieces:
             row = self._row(piece, account.group_of(piece))
-            self._sums["stored"][row] += piece.stored
-            self._sums["inflated"][row] += piece.inflated
-            self._sums["elements"][row] += piece.weight.elements if piece.weight else 0
+            stored[row] += piece.stored
+            inflated[row] += piece.inflated
+            elements[row] += piece.weight.elements if piece.weight else 0
         if base is not None:
             for piece in base.pieces:
-                self._sums["old"][self._row(piece, base.group_of(piece))] += piece.stored
+                old[self._row(piece, base.group_of(piece))] += piece.stored
         self._has_base = base is not None
 
     def _row(self, piece: Piece, group: Group) -> int:
+        if group is not Group.CONTAINER:
+            return self._new_row(piece, group)
+        labels = piece.kind, piece.part  # of very many pieces, all that their rows depend on
+        if labels not in self._of_container:
+            self._of_container[labels] = self._new_row(piece, group)
+        return self._of_container[labels]
+
+    def _new_row(self, piece: Piece, group: Group) -> int:
         kind = SHOWN_KINDS.index(str(group))
         row = self._child(0, str(group), kind)
         for step in _steps(piece, group):

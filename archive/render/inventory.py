@@ -37,6 +37,7 @@ def row_text(row: InventoryRow) -> str:
     if row.handles:
         parts.append(counted(row.handles, "handle"))
     parts += [f"{row.release} ({row.release_by})"] if row.release else []
+    parts += [f"labelled {row.label}"] if row.label else []
     parts += [f"{name} {version}" for name, version in row.versions.items()]
     if row.leaks is not None:
         parts.append(f"leaks: {_counts(row.leaks)}")

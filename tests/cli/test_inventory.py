@@ -214,17 +214,25 @@ def test_a_page_has_all_rows_and_sums_and_lets_nothing_in(zoo: Path) -> None:
     assert b"http://" not in page.partition(b'id="data"')[0]
     folder = data_of(page)["folder"]
     told = [row for row in rows(zoo) if "error" not in row]
-    assert folder["name"] == str(zoo)
-    keys = [key for key, _, _ in folder["columns"]]
-    assert set(folder["files"]) == set(keys)
-    for key in ("file", "kind", "size", "elements", "release"):
-        assert folder["files"][key] == [row[key] for row in told]
-    assert folder["files"]["leaks"] == [""] * len(told)
+    assert (folder["name"], folder["where"]) == (zoo.name, str(zoo))
+    files = folder["files"]
+    assert set(files) == {"grave", "first"} | {key for key, _, _ in folder["columns"]}
+    read = [row for row, kind in enumerate(files["kind"]) if kind]
+    assert [f"{zoo}/{files['file'][row]}" for row in read] == [row["file"] for row in told]
+    for key in ("kind", "size", "elements", "release"):
+        assert [files[key][row] for row in read] == [row[key] for row in told]
+    assert [files["leaks"][row] for row in read] == [""] * len(told)
     assert dict(folder["totals"])["bytes"] == sum(row["size"] for row in told)
     kinds, releases, others = folder["tables"]
     assert sum(row[1] for row in kinds["rows"]) == sum(row[1] for row in releases["rows"]) == len(told)
     assert others["rows"] == [["HTML page", 1]]
-    assert [count for _, count in folder["refused"]] == [1]
+    (broken,) = {*range(len(files["file"]))} - {*read}
+    assert (files["state"][broken], files["grave"][broken]) == ("not read", "error")
+    assert files["unread"][broken] in next(row["error"] for row in rows(zoo) if "error" in row)
+    same = next(row for row, first in enumerate(files["first"]) if first is not None)
+    assert files["same_as"][same] == f"likely the same as {files['file'][files['first'][same]]}"
+    assert files["state"][same] == "likely a duplicate"
+    assert any("--verify" in note for note in folder["notes"])
     assert page == called("inspect", zoo, "--format", "html").stdout.encode()
 
 

@@ -28,11 +28,12 @@ NAME = """() => {
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core, which `python -m tools.page` installs, is not here")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["archive", "made"])
+@pytest.mark.parametrize("kind", ["archive", "made", "two"])
 def test_axe_finds_nothing(browser: Browser, tmp_path: Path, scheme: str, kind: str) -> None:
     file = written(tmp_path, data_of_rows(24))
-    if kind == "archive":
-        report(STACK, file, force=True)
+    if kind != "made":
+        older = STACK.with_name("plain_branches.ptl") if kind == "two" else None
+        report(STACK, file, base=older, force=True)
     with opened(browser, file, color_scheme=scheme, bypass_csp=True) as seen:
         seen.reach_all()
         seen.page.add_script_tag(path=str(AXE))

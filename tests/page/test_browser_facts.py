@@ -81,7 +81,7 @@ def test_an_inventory_is_sorted_by_a_click_and_an_unknown_number_is_empty(
     browser: Browser, tmp_path: Path
 ) -> None:
     inventory = Inventory(OPENED_KINDS)
-    page = InventoryPage("models", inventory.totals)
+    page = InventoryPage(["models"], inventory.totals)
     for name in ("kinds/compiled.pt2", "oracles/plain_stack.pt", "kinds/checkpoint.pt"):
         row = inventory.take(inventoried(FIXTURES / name))
         assert row is not None

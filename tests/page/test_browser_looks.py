@@ -162,3 +162,25 @@ def test_of_a_failure_the_message_comes_first(browser: Browser, tmp_path: Path) 
         # nothing of the two columns has to be scrolled sideways
         wide = "(all) => all.map((one) => one.scrollWidth - one.clientWidth)"
         assert seen.page.locator(".cause pre, .cause .cm-scroller").evaluate_all(wide) == [0, 0]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_lines_that_differ_are_read_without_scrolling(browser: Browser, tmp_path: Path, width: int) -> None:
+    older = STACK.with_name("plain_branches.ptl")
+    report(STACK, tmp_path / "page.html", base=older)
+    with opened(browser, tmp_path / "page.html") as seen:
+        seen.page.set_viewport_size({"width": width, "height": 900})
+        seen.reach_all()
+        assert seen.page.evaluate("scrollY") == 0
+        assert seen.page.evaluate(BESIDE) == []
+        assert "models/plain.py changed +8 \u22127" in seen.text("#changes summary >> nth=0").replace(
+            "\n", " "
+        )
+        lines = seen.page.locator("#changes .gone td:last-child").all_inner_texts()
+        assert lines[0].startswith("\u2212     def forward(self, x, flag: int):")
+        assert seen.page.locator("#changes .gone td:first-child").first.inner_text() == "61"
+        assert seen.console == []
+    report(STACK, tmp_path / "page.html", base=STACK, force=True)
+    with opened(browser, tmp_path / "page.html") as seen:
+        seen.reach_all()
+        assert "Source and generated code are the same." in seen.text("#changes")

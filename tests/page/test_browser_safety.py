@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from archive.page.document import document, packed
-from archive.page.folder import REPORTED
+from archive.page.folder import REPORTED, FolderPage
 from tests.page.browser import HEAD, ROOT, in_browser, opened, written
 from tests.page.browser import sizes_of as sizes
 
@@ -177,7 +177,7 @@ def test_pages_of_a_folder_lie_beside_it(browser: Browser, tmp_path: Path) -> No
         "kind": ["a lite archive"] * count,
         "size": [9] * count,
         "debug_bytes": [1] * count,
-        "release": [""] * count,
+        **dict.fromkeys(("state", "grave", "release", "label", "unread"), [""] * count),
         "findings": [0] * count,
         "page": pages,
     }
@@ -186,12 +186,36 @@ def test_pages_of_a_folder_lie_beside_it(browser: Browser, tmp_path: Path) -> No
         "totals": [["files", count]],
         "columns": [list(column) for column in REPORTED],
         "files": files,
-        "refused": [["no archive", 2]],
     }
     with opened(browser, written(tmp_path, {"version": 1, "folder": folder})) as seen:
         seen.reach_all()
         links = seen.page.evaluate("[...document.querySelectorAll('#largest a')].map((link) => link.href)")
         assert links == [(tmp_path / "a.ptl.html").as_uri(), (tmp_path / "sub/b.html").as_uri()]
+
+
+def test_nothing_of_a_list_of_files_runs_or_hides(browser: Browser, tmp_path: Path) -> None:
+    texts = [*HOSTILE, HIDDEN]
+    page = FolderPage(texts[0], where=" ".join(texts))
+    for text in texts:
+        page.refuse(text, text)
+    (tmp_path / "page.html").write_bytes(page.page(notes=texts))
+    with opened(browser, tmp_path / "page.html") as seen:
+        seen.reach_all()
+        for row in range(len(texts)):
+            seen.page.locator("#refused .link").nth(row).click()
+            seen.settle()
+            assert seen.text("#files .whole h3").startswith(shown_name(texts[row]))
+        assert seen.count("img, svg, iframe") == 0
+        assert seen.count("script") == 1
+        assert not seen.page.evaluate(LISTENING)
+        assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\u001b]", seen.page.evaluate(ALL_TEXTS))
+        assert seen.console == []
+        assert seen.requests[1:] == []
+
+
+def shown_name(text: str) -> str:
+    """A name as a page shows it."""
+    return ESCAPED if text == HIDDEN else text
 
 
 def test_a_page_has_the_same_bytes_twice(tmp_path: Path) -> None:

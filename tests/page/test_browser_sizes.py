@@ -147,8 +147,8 @@ def test_of_two_files_colour_is_growth(browser: Browser, tmp_path: Path) -> None
         assert "old.ptl" in page.text("#top")
         assert "5.0 KiB \u00b7 before 4.8 KiB \u00b7 +200 B" in page.text("#sizes .crumbs")
         labels = page.page.eval_on_selector_all(".box", "(boxes) => boxes.map((box) => box.ariaLabel)")
-        assert "same, 1,000 B, before 1,000 B, same size" in labels
-        assert "gone, 0 B, before 1,000 B, \u22121,000 B" in labels
+        assert "same, same size, 1,000 B, before 1,000 B" in labels
+        assert "gone, \u22121,000 B, 0 B, before 1,000 B" in labels
         assert "as before" not in page.text("#sizes")
         boxes = {box["row"]: box for box in page.page.evaluate(BOXES)}
         hues = {row: re.search(r"grew2?|shrank2?|same", box["kind"]) for row, box in boxes.items()}

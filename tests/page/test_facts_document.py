@@ -9,6 +9,7 @@ import html
 import io
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 import archive
 from archive.page import document as documents
 from archive.page.document import document, packed
-from archive.page.folder import FolderPage
+from archive.page.folder import FolderPage, first_files, title_of
 from tests.page.unfolding import unfolded
 from tests.support.commands import called, told, well
 from tests.support.corpus import FIXTURES, KINDS
@@ -24,7 +25,6 @@ from tests.support.tampering import STACK, tampered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 TEMPLATE = (
     '<meta content="{{policy}}"><title>{{title}}</title><style nonce="{{nonce}}">{{style}}</style>'
@@ -186,28 +186,66 @@ def test_a_record_that_cannot_be_read_leaves_the_other_sections(record: str, tmp
     assert sum(data["sizes"]["stored"]) == (tmp_path / "m.ptl").stat().st_size
 
 
-def test_causes_of_refusals_are_counted_and_bounded() -> None:
+def test_files_that_could_not_be_read_are_in_the_list_with_their_cause() -> None:
     folder = FolderPage("models")
-    for number in range(1_500):
-        folder.refuse(f"cause {number}")
-    folder.refuse("cause 7")
-    refused = folder.facts()["folder"]["refused"]
-    assert refused[0] == ["cause 7", 2]
-    assert refused[-1] == ["other causes", 500]
-    assert sum(count for _, count in refused) == 1_501
+    folder.refuse("broken.pt", "a zip without its end")
+    files = folder.facts()["folder"]["files"]
+    assert {key: column[0] for key, column in files.items() if column[0]} == {
+        "file": "broken.pt",
+        "state": "not read",
+        "grave": "error",
+        "unread": "a zip without its end",
+    }
+    assert files["size"] == [None]
+    assert dict(folder.facts()["folder"]["totals"]) == {
+        "files": 0,
+        "not read": 1,
+        "bytes": 0,
+        "bytes of debug info": 0,
+        "errors and warnings": 0,
+    }
+
+
+def test_of_very_many_files_those_that_could_not_be_read_stay() -> None:
+    rows = 4_000
+    unread = ["" if row % 2 else "cut short" for row in range(rows)]
+    first = [None, 0, *[3_000] * (rows - 2)]
+    files: dict[str, list[Any]] = {"file": list(range(rows)), "unread": unread, "first": first}
+    less = first_files(files, 500)
+    assert less["file"][:500] == list(range(500))
+    assert less["file"][500:] == list(range(500, 1_000, 2))
+    assert less["first"][1] == 0
+    assert set(less["first"][2:]) == {None}  # the other is not there
+    assert {len(column) for column in less.values()} == {750}
+    assert first_files(files, rows) == files
 
 
 @pytest.mark.parametrize(
-    ("show", "title"), [("full", "{}/models"), ("basename", "models"), ("none", "models")]
+    ("names", "title"),
+    [
+        (["/srv/models"], "models"),
+        (["/srv/models/"], "models"),
+        (["s3://bucket/models/"], "models"),
+        (["a/models", "b/models"], "a/models, b/models"),
+        (["."], Path.cwd().name),
+        (["models/.."], Path.cwd().name),
+        (["/"], "/"),
+    ],
 )
+def test_a_list_is_called_as_its_folder(names: list[str], title: str) -> None:
+    assert title_of(names) == title
+
+
+@pytest.mark.parametrize(("show", "where"), [("full", "{}/models"), ("basename", ""), ("none", "")])
 def test_the_page_of_a_folder_has_its_path_where_paths_are_shown(
-    tmp_path: Path, show: str, title: str
+    tmp_path: Path, show: str, where: str
 ) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "a.ptl").write_bytes(STACK.read_bytes())
     called("report", f"{tmp_path}/models", "-o", tmp_path / "pages", "--source", show)
     page = data_of((tmp_path / "pages" / "index.html").read_bytes())
-    assert page["folder"]["name"] == title.format(tmp_path)
+    assert page["folder"]["name"] == "models"
+    assert page["folder"]["where"] == where.format(tmp_path)
 
 
 def test_a_folder_gets_a_page_each_and_one_that_lists_them(tmp_path: Path) -> None:
@@ -218,10 +256,14 @@ def test_a_folder_gets_a_page_each_and_one_that_lists_them(tmp_path: Path) -> No
     (models / "broken.ptl").write_bytes(STACK.read_bytes()[:-300] + bytes(300))
     done = called("report", models, "-o", out)
     folder = data_of((out / "index.html").read_bytes())["folder"]
-    assert folder["files"]["file"] == ["a b.ptl", "in/c.pt"]
-    assert folder["files"]["page"] == ["a%20b.ptl.html", "in/c.pt.html"]
-    assert folder["files"]["size"] == [STACK.stat().st_size, (KINDS / "checkpoint.pt").stat().st_size]
-    assert dict(folder["totals"])["bytes"] == sum(folder["files"]["size"])
+    sizes = [STACK.stat().st_size, (KINDS / "checkpoint.pt").stat().st_size]
+    assert folder["files"]["file"] == ["a b.ptl", "broken.ptl", "in/c.pt"]
+    assert folder["files"]["page"] == ["a%20b.ptl.html", None, "in/c.pt.html"]
+    assert folder["files"]["size"] == [sizes[0], None, sizes[1]]
+    assert folder["files"]["state"] == ["", "not read", ""]
+    assert "without its end" in folder["files"]["unread"][1]
+    totals = dict(folder["totals"])
+    assert (totals["files"], totals["not read"], totals["bytes"]) == (2, 1, sum(sizes))
     for name in ("a b.ptl", "in/c.pt"):
         assert data_of((out / f"{name}.html").read_bytes())["head"]["file"] == name.rpartition("/")[2]
     assert done.exit_code in (0, 2)

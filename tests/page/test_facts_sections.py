@@ -10,8 +10,9 @@ import pytest
 import archive
 from archive.base.source_files import is_no_models
 from archive.page.shown import Shown
+from tests.page.browser import data_of
 from tests.page.test_facts import Pair, cut, facts_of, units
-from tests.support.commands import called, told
+from tests.support.commands import called, told, well
 from tests.support.corpus import ARCHIVES, FIXTURES
 from tests.support.sampling import sampled
 from tests.support.tampering import LOWERED, STACK, tampered
@@ -324,3 +325,13 @@ def test_positions_in_bytes_are_what_the_library_says() -> None:
 def test_positions_are_printed_as_json_alone() -> None:
     assert called("inspect", STACK, "--source").exit_code == 2
     assert called("inspect", STACK, "--source", "--json", "--effects").exit_code == 2
+
+
+def test_a_page_has_the_label_of_the_release(tmp_path: Path) -> None:
+    small, companion = tmp_path / "small.ptl", tmp_path / "m.ptdbg"
+    well("split", STACK, "-o", small, "-c", companion, "--label", "1.4.2")
+    for words in ([small, "-c", companion], [companion]):
+        facts = told("report", *words, "-o", tmp_path / "page.html", "--force")
+        assert facts["label"] == "1.4.2"
+        assert data_of((tmp_path / "page.html").read_bytes())["head"]["label"] == "1.4.2"
+    assert told("report", STACK, "-o", tmp_path / "page.html", "--force")["label"] == ""

@@ -17,7 +17,7 @@ from archive.page.failures import failures_facts, marked_lines
 from archive.page.shown import Shown
 from tests.exported.test_logs import FAILING, text
 from tests.page.browser import data_of
-from tests.support.commands import called, run
+from tests.support.commands import called, run, well
 from tests.support.corpus import ORACLES
 from tests.support.exported import EXPORTED
 from tests.support.reports import Report, cases
@@ -307,6 +307,19 @@ def test_models_of_one_name_are_told_apart(tmp_path: Path, show: str) -> None:
     data = data_of(page_of(tmp_path, LOG, "--source", show, models=tmp_path / "models"))["failures"]
     names = {"Ranker/m.ptdbg", "Encoder/m.ptdbg"}
     assert set(data["models"]) == (names if show == "full" else {"m.ptdbg (1 of 2)", "m.ptdbg (2 of 2)"})
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_model_has_the_label_of_its_release(tmp_path: Path, count: int) -> None:
+    models, model = tmp_path / "models", ORACLES / "plain_stack.ptl"
+    models.mkdir()
+    well("split", model, "-o", tmp_path / "small.ptl", "-c", models / "m.ptdbg", "--label", "1.4.2")
+    if count > 1:
+        (models / "Ranker.ptdbg").write_bytes((FLEET / "Ranker.ptdbg").read_bytes())
+    log = next(report for report in cases() if report.path == model).stripped
+    asked = models if count > 1 else models / "m.ptdbg"
+    data = data_of(page_of(tmp_path, log, models=asked))["failures"]
+    assert data["models"] == ["m.ptdbg (1.4.2)"]
 
 
 @pytest.mark.parametrize("show", ["full", "basename", "none"])

@@ -102,8 +102,11 @@ def pieces(archive: Archive, *, inside: bool, weights: bool) -> Iterator[Piece]:
     """
     archive.container.check_sizes()
     contents, modules = _contents(archive, inside=inside, weights=weights)
+    labels: dict[str | None, tuple[str | None, str | None]] = {}
     for name, part, size in structure(archive.container):
-        yield Piece(part, part, *_labels(name, modules), None, size, 0)
+        if name not in labels:
+            labels = {name: _labels(name, modules)}  # the parts around a record follow each other
+        yield Piece(part, part, *labels[name], None, size, 0)
     yield from _of_records(archive, contents, modules)
 
 

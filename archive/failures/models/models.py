@@ -190,6 +190,7 @@ class KeptModel(Model):
     is_split = False
     has_code = False
     split_prefix = 0
+    label = ""  # its title has the labels of all its releases
 
     def open(self) -> Archive:
         """The companion."""

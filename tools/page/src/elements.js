@@ -17,6 +17,9 @@ export function make(tag, attributes = {}, ...children) {
 /** A button that looks like a link. */
 export const link = (text, onclick) => make("button", {type: "button", class: "link", onclick}, text);
 
+/** A few words in a colour: `kind` is error, warning, note or well. */
+export const badge = (kind, words) => make("span", {class: `badge ${kind}`}, words);
+
 /** A fact of a list of class `facts`. */
 export const fact = (title, ...value) => make("div", {}, make("dt", {}, title), make("dd", {}, ...value));
 

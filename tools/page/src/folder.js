@@ -1,10 +1,14 @@
-// The page of a folder: totals, the largest files, a table of all with links to pages, sums, what was refused and why.
+// The page of a folder: totals, the largest files, a table of all, and of the chosen one all that is known; sums; what could
+// not be read and why.
 
-import {bars, cell, fact, heading, make, tableOf} from "./elements.js";
+import {badge, bars, cell, fact, heading, link, make, reveal, tableOf} from "./elements.js";
 import {searchable} from "./lists.js";
+import {state} from "./state.js";
 import {bytes, count, counted, percent, shown, worded} from "./texts.js";
 
 const LARGEST = 20;
+const LISTED = 1000; // files that could not be read
+const FIRST = new Set(["file", "state", "size"]); // the columns of a narrow window
 
 /** An address beside this page, or null: a name in the data cannot make it a script or another host. */
 function beside(address) {
@@ -20,41 +24,56 @@ function beside(address) {
   }
 }
 
-export function folderSections(folder, add) {
+export function folderSections(folder, sections) {
   const {files} = folder,
     rows = files.file.length;
-  add("totals", "Summary", () => ({
-    nodes: [totals(folder.totals), ...(folder.notes ?? []).map((text) => make("p", {}, shown(text)))],
-  }));
-  if (rows) {
-    add("largest", `The largest ${Math.min(LARGEST, rows)} of ${counted(rows, "file")}`, () => ({
-      nodes: [largest(files)],
-    }));
-    add("files", "All files", () => allFiles(files, folder.columns));
-  }
+  const add = (id, title, build) => sections.add(id, title, build, {tall: false});
+  /** Leads to what is known of a file. */
+  const goTo = (row) => {
+    state.set({section: "files", row: files.file[row]});
+    sections.open("files").choose(row);
+  };
+  const unread = [...files.file.keys()].filter((row) => files.unread[row] && !files.kind[row]);
+  add("totals", "Summary", () => ({nodes: summary(folder, unread.length, sections)}));
+  if (rows > unread.length)
+    add(
+      "largest",
+      `The largest ${Math.min(LARGEST, rows - unread.length)} of ${counted(rows - unread.length, "file")}`,
+      () => ({
+        nodes: [largest(files, goTo)],
+      }),
+    );
+  if (rows) add("files", "All files", () => allFiles(files, folder.columns, goTo));
+  if (unread.length) add("refused", "Not read", () => ({nodes: [refused(files, unread, goTo)]}));
   for (const [number, table] of (folder.tables ?? []).entries())
     add(`table-${number}`, table.title, () => ({nodes: [sums(table)]}));
-  if (folder.refused?.length) add("refused", "Not read", () => ({nodes: [refused(folder.refused)]}));
 }
 
-const totals = (pairs) =>
+const summary = ({where, totals, notes}, unread, sections) => [
   make(
     "dl",
     {class: "facts"},
-    ...pairs.map(([what, number]) =>
-      fact(shown(what), worded(number, /bytes/.test(what) ? "bytes" : "number")),
-    ),
-  );
+    where && fact("folder", shown(where)),
+    ...totals.map(([what, number]) => {
+      const words = worded(number, /bytes/.test(what) ? "bytes" : "number");
+      const isUnread = unread && what === "not read";
+      return fact(shown(what), isUnread ? link(words, () => sections.open("refused")) : words);
+    }),
+  ),
+  ...(notes?.length ? [make("ul", {}, ...notes.map((text) => make("li", {}, shown(text))))] : []),
+];
 
-function largest({file, size, debug_bytes: debug, page}) {
+function largest(files, goTo) {
+  const {file, size, debug_bytes: debug} = files;
   const order = file
       .map((_, row) => row)
+      .filter((row) => size[row] !== null)
       .sort((a, b) => size[b] - size[a])
       .slice(0, LARGEST),
     most = size[order[0]] || 1;
   const legend = make(
-    "td",
-    {},
+    "th",
+    {scope: "col"},
     make("i", {class: "swatch debug"}),
     "debug information ",
     make("i", {class: "swatch rest"}),
@@ -65,7 +84,7 @@ function largest({file, size, debug_bytes: debug, page}) {
     order.map((row) => {
       const own = debug[row] ?? 0;
       return [
-        cell(linked(file[row], page?.[row])),
+        make("td", {}, linked(files, row, goTo), " ", ...stateOf(files, row)),
         cell(bytes(size[row]), "figure"),
         cell(debug[row] === null ? "" : `${bytes(own)} \u00b7 ${percent(own, size[row])}`, "figure"),
         cell(bars({rest: size[row] - own, debug: own}, most), "wide"),
@@ -74,9 +93,14 @@ function largest({file, size, debug_bytes: debug, page}) {
   );
 }
 
-function linked(name, page) {
-  const address = page && beside(page);
-  return address ? make("a", {href: address}, shown(name)) : shown(name);
+/** What is to be known first of a file, if there is something. */
+const stateOf = ({state: states, grave}, row) =>
+  states?.[row] ? [badge(grave?.[row] || "note", shown(states[row]))] : [];
+
+/** A file's name, which leads to its page, or to what is known of it. */
+function linked({file, page}, row, goTo) {
+  const address = page?.[row] && beside(page[row]);
+  return address ? make("a", {href: address}, shown(file[row])) : link(shown(file[row]), () => goTo(row));
 }
 
 function sums({columns, rows}) {
@@ -87,29 +111,79 @@ function sums({columns, rows}) {
   );
 }
 
-function allFiles(files, columns) {
+function allFiles(files, columns, goTo) {
+  const whole = make(
+    "div",
+    {class: "whole", "aria-live": "polite"},
+    make("p", {class: "hint"}, "Enter or a click shows all that is known of a file."),
+  );
+  const open = (row) => {
+    state.set({section: "files", row: files.file[row]});
+    show(row);
+  };
+  const show = (row) => {
+    whole.replaceChildren(...known(files, columns, row, goTo));
+    reveal(whole);
+  };
   const list = searchable(
     "Files",
     files.file.length,
-    columns.map(([key, title, as]) => ({title, as, value: (row) => files[key][row]})),
-    {
-      onOpen: (row) => {
-        const address = files.page?.[row] && beside(files.page[row]);
-        if (address) location.assign(address);
-      },
-    },
+    columns.map(([key, title, as]) => ({
+      title,
+      as,
+      value: (row) => files[key][row],
+      isWide: !FIRST.has(key),
+      hue: key === "state" ? (row) => files.grave?.[row] : null,
+    })),
+    {onOpen: open},
   );
-  return {
-    nodes: [
-      list.element,
-      ...(files.page ? [make("p", {class: "hint"}, "Enter or a click opens a file's page.")] : []),
-    ],
-    ready: list.fill,
+  const choose = (row) => {
+    show(row);
+    const place = list.grid.rows.indexOf(row);
+    return place >= 0 ? list.grid.select(place) : undefined;
   };
+  const follow = () => {
+    const row = state.get("row") === null ? -1 : files.file.indexOf(state.get("row"));
+    return row >= 0 ? choose(row) : undefined;
+  };
+  const ready = () => {
+    list.fill();
+    follow();
+  };
+  return {nodes: [list.element, whole], ready, follow, choose};
 }
 
-const refused = (causes) =>
-  tableOf(
-    [heading("Files", "figure narrow"), heading("Why")],
-    causes.map(([why, number]) => [cell(count(number), "figure narrow"), cell(shown(why))]),
+/** All that is known of a file, whatever columns have room. */
+function known(files, columns, row, goTo) {
+  const address = files.page?.[row] && beside(files.page[row]),
+    first = files.first?.[row] ?? null;
+  const facts = columns
+    .filter(([key]) => !["file", "state"].includes(key) && worded(files[key][row], "text") !== "")
+    .map(([key, title, as]) => {
+      const words = worded(files[key][row], as);
+      return fact(shown(title), key === "same_as" && first !== null ? link(words, () => goTo(first)) : words);
+    });
+  return [
+    make("h3", {}, shown(files.file[row]), " ", ...stateOf(files, row)),
+    address && make("p", {}, make("a", {href: address}, "Its page")),
+    make("dl", {class: "facts"}, ...facts),
+  ].filter(Boolean);
+}
+
+/** Files that could not be read, by cause, the most frequent cause first. */
+function refused(files, unread, goTo) {
+  const causes = new Map();
+  for (const row of unread) causes.set(files.unread[row], [...(causes.get(files.unread[row]) ?? []), row]);
+  const order = [...causes.values()].sort((a, b) => b.length - a.length).flat();
+  const rest = order.length - LISTED;
+  const table = tableOf(
+    [heading("File"), heading("Why")],
+    order
+      .slice(0, LISTED)
+      .map((row) => [
+        cell(link(shown(files.file[row]), () => goTo(row))),
+        cell(make("span", {class: "why"}, shown(files.unread[row]))),
+      ]),
   );
+  return make("div", {}, table, rest > 0 && make("p", {class: "hint"}, `and ${count(rest)} more`));
+}

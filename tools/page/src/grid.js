@@ -10,13 +10,33 @@ const PRINTED_ROWS = 200;
 let grids = 0;
 
 const NARROW = matchMedia("(max-width: 40rem)");
+const SAMPLED = 300; // rows whose texts say how wide columns are
+const PADDING = 24; // pixels beside a text
+const SORTED = 14; // the arrow of a heading
+const SCROLLBAR = 14;
+const LEAST = 126; // what is left of a long text; where even that has no room, the table is scrolled
+const FIRST = 0.45; // of the room, for what a row is called
+const NAMED = 260; // pixels for that, also where the table is scrolled
+const STEP = 17; // of a level of a tree
+
+/** The largest number with which the widths, none larger than it, have room together. */
+function highest(widths, room) {
+  const order = [...widths].sort((a, b) => a - b);
+  let left = room;
+  for (const [n, width] of order.entries()) {
+    const share = left / (order.length - n);
+    if (width > share) return share;
+    left -= width;
+  }
+  return (order.at(-1) ?? 0) + left;
+}
 
 const figures = (column) => (column?.as ?? "text") !== "text";
 
 export class Grid {
   /**
-   * `columns`: {title, value(row), as: "text" | "number" | "bytes", words(row)?, isWide?}, without those that are wide in a
-   * narrow window; `onOpen(row)` follows Enter and click;
+   * `columns`: {title, value(row), as: "text" | "number" | "bytes", words(row)?, isWide?, hue(row)?}, without those that are
+   * wide in a narrow window; `onOpen(row)` follows Enter and click;
    * `tree`: {level(row), expanded(row) -> true, false or null, toggle(row, expand)} makes it a treegrid.
    */
   constructor({label, columns, onOpen = () => {}, tree = null, height = 360}) {
@@ -33,6 +53,7 @@ export class Grid {
     this.#fit();
     NARROW.addEventListener("change", () => {
       this.#fit();
+      this.#cap();
       this.table.resetAutoSize();
       this.draw();
     });
@@ -42,6 +63,9 @@ export class Grid {
     this.height = height;
     this.table.setDataListener((x0, y0, x1, y1) => this.#part(x0, y0, x1, y1));
     this.table.addStyleListener(() => this.#dress());
+    new ResizeObserver(() => {
+      if (this.#cap()) this.draw();
+    }).observe(this.element);
     this.table.addEventListener("keydown", (event) => this.#key(event));
     this.table.addEventListener("click", (event) => this.#click(event));
     printable(this.element, () => this.#printed());
@@ -53,7 +77,50 @@ export class Grid {
     this.rows = this.sorted === null ? rows : this.#inOrder(rows);
     this.current = Math.max(0, Math.min(current, this.rows.length - 1));
     this.element.style.height = `${Math.min(this.height, 24 * (this.rows.length + 1) + 20)}px`;
+    this.#cap();
     return this.draw();
+  }
+
+  /** Makes long texts end early where columns would otherwise stand beyond the table's edge; whether that changed. */
+  #cap() {
+    const isScrolled = 24 * (this.rows.length + 1) + 20 > this.height;
+    const room = this.element.clientWidth - SORTED - (isScrolled ? SCROLLBAR : 0);
+    if (room <= 0 || !this.columns.length) return false;
+    const [name, ...others] = this.#widths();
+    const left = room - others.reduce((sum, width) => sum + Math.min(width, LEAST), 0);
+    const worth = Math.max(Math.min(left, FIRST * room), Math.min(NAMED, FIRST * room));
+    const first = Math.min(name, Math.max(highest([name, ...others], room), worth));
+    const rest = Math.max(LEAST, highest(others, room - first));
+    const caps = `${Math.ceil(first)} ${Math.floor(rest)}`;
+    if (this.caps === caps) return false;
+    this.caps = caps;
+    for (const [n, cap] of ["--first", "--cap"].entries())
+      this.table.style.setProperty(cap, `${caps.split(" ")[n]}px`);
+    this.table.resetAutoSize({auto: true});
+    return true;
+  }
+
+  /** How wide each column would be, by the longest texts of some rows. */
+  #widths() {
+    const step = Math.max(1, Math.floor(this.rows.length / SAMPLED)),
+      rows = [];
+    for (let n = 0; n < this.rows.length && rows.length < SAMPLED; n += step) rows.push(this.rows[n]);
+    const {fontFamily, fontSize} = getComputedStyle(this.table),
+      pen = document.createElement("canvas").getContext("2d");
+    const wide = (text, weight) => {
+      pen.font = `${weight} ${fontSize} ${fontFamily}`;
+      return pen.measureText(text).width;
+    };
+    return this.columns.map((column, n) => {
+      let longest = "",
+        level = 0;
+      for (const row of rows) {
+        const text = String(this.text(column, row));
+        if (text.length > longest.length) longest = text;
+        if (this.tree && n === 0) level = Math.max(level, this.tree.level(row) + 1);
+      }
+      return PADDING + Math.max(wide(longest, 400) + STEP * level, wide(column.title, 600));
+    });
   }
 
   draw() {
@@ -154,6 +221,7 @@ export class Grid {
       cell.setAttribute("aria-colindex", n + 1);
       cell.classList.toggle("figure", figures(columns[n]));
       cell.title = cell.textContent;
+      cell.dataset.hue = columns[n]?.hue?.(row) || "";
       cell.classList.remove("branch", "open", "closed");
       if (tree && n === 0) {
         cell.classList.add("branch");

@@ -17,6 +17,7 @@ export function headOf(head) {
   add("Kind", shown(head.kind));
   add("Top module", head.top && shown(head.top));
   add("Written by", head.release && released(head));
+  add("Label", head.label && shown(head.label));
   add("Platform", head.platform && shown(head.platform));
   add("Size", make("span", {title: `${count(head.size)} bytes`}, bytes(head.size)));
   add("Before", head.base && shown(head.base));

@@ -1,5 +1,6 @@
 // The page: what the data has is drawn, what it lacks is not.
 
+import {changesSection} from "./changes.js";
 import {make} from "./elements.js";
 import {failuresHead, failuresSections} from "./failures.js";
 import {folderSections} from "./folder.js";
@@ -60,6 +61,7 @@ function archiveSections(data) {
     add("sizes", data.sizes.old ? "Where the bytes are, and were" : "Where the bytes are", () =>
       sizesSection(data.sizes),
     );
+  if (data.changes) add("changes", "What changed in source and code", () => changesSection(data.changes));
   if (data.modules?.path.length) add("modules", "Modules", () => modulesSection(data.modules, goToRecord));
   if (data.sources?.records.length || data.sources?.files.length)
     add("source", data.sources.records.length ? "Source and generated code" : "Source", () =>
@@ -112,7 +114,7 @@ function draw(data) {
     archiveSections(data);
   } else if (data.folder) {
     titled(shown(data.folder.name));
-    folderSections(data.folder, (id, title, build) => sections.add(id, title, build, {tall: false}));
+    folderSections(data.folder, sections);
   } else if (data.failures) {
     titled(`Failures in ${shown(data.failures.log)}`);
     top.append(...failuresHead(data.failures));

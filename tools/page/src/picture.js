@@ -75,7 +75,8 @@ export class Picture {
     const name = names.join(CHAINED);
     const rest = tree.isTwo ? [] : [this.words(value), percent(value, totals[0])];
     const figures = others ? rest : this.figures(row);
-    const label = [name, ...figures].filter(Boolean).join(", ");
+    const shownFigure = (tree.isTwo ? figures.at(-1) : figures[0]) ?? "";
+    const label = [...new Set([name, shownFigure, ...figures])].filter(Boolean).join(", ");
     const what = others ? "" : shown(tree.columns.what[row]);
     return make(
       "button",
@@ -92,7 +93,7 @@ export class Picture {
         style: {left: `${x}px`, top: `${y}px`, width: `${width}px`, height: `${height}px`},
         onclick: () => this.onOpen(row),
       },
-      height >= LINE && this.#label(names, (tree.isTwo ? figures.at(-1) : figures[0]) ?? "", width - PADDING),
+      height >= LINE && this.#label(names, shownFigure, width - PADDING),
     );
   }
 

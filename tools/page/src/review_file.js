@@ -5,7 +5,8 @@ const VERSION = 1;
 const ROLES = ["name", "key", "value"];
 const NUMBER = /(?<!\p{Nd})\p{Nd}{1,3}(?!\p{Nd})/gu; // that counts parts of a model: `N` in a template
 // Seven digits, perhaps grouped, or a date: a text with such isn't a template.
-const LONG_NUMBER = /(?:\p{Nd}[ ./()+_-]{0,3}){7}|(?<!\p{Nd})\p{Nd}{2}([./_-])\p{Nd}{2}\1\p{Nd}{2}(?!\p{Nd})/u;
+const LONG_NUMBER =
+  /(?:\p{Nd}[ ./()+_-]{0,3}){7}|(?<!\p{Nd})\p{Nd}{2}([./_-])\p{Nd}{2}\1\p{Nd}{2}(?!\p{Nd})/u;
 
 // The ways out of a file that cannot be read.
 const OTHER = "choose one that `leaks --review` or this page has written";

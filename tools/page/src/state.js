@@ -1,4 +1,4 @@
-// What is shown, in the fragment of the URL: section, in (a part of the tree of sizes), module, record, file, at, find, finding, cause.
+// What is shown, in the fragment of the URL: section, in (a part of the tree of sizes), module, record, file, at, find, finding, cause, row (a file of a folder).
 
 let parameters = new URLSearchParams(location.hash.slice(1));
 const listeners = [];
