@@ -34,7 +34,9 @@ NOISE = 0.05
 """Of the time for few, by which runs differ."""
 NOTE = (
     "CPU of whole processes, less that of the smallest size; *growth* is the power of the number by which it "
-    "grows from the second size to the third."
+    "grows from the second size to the third. Measured once, on a machine with much other work: "
+    "`symbolicate` of 100,000 failures 12.7 s (of 10,000, 1.7); of 100,000 tensors, `digest` 15.2 s and "
+    "`inspect` 9.4; of 16,000 records of code, `verify` 8.7 s and `leaks` 15.6 (of 8,000, 4.5 and 8.7)."
 )
 
 
