@@ -85,7 +85,7 @@ IN_FILES = (
 )
 UNIQUE = str(FLEET / "unique.log")
 GROWING = (
-    Growing("tensors", (100, 3_000, 30_000), many.tensors, (*IN_FILES, ("verify", FILE))),
+    Growing("tensors", (100, 3_000, 30_000), many.tensors, IN_FILES),
     Growing(
         "records of code",
         (10, 1_000, 4_000),
