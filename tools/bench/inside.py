@@ -85,10 +85,10 @@ IN_FILES = (
 )
 UNIQUE = str(FLEET / "unique.log")
 GROWING = (
-    Growing("tensors", (100, 3_000, 30_000), many.tensors, IN_FILES),
+    Growing("tensors", (100, 1_500, 12_000), many.tensors, IN_FILES),
     Growing(
         "records of code",
-        (10, 1_000, 4_000),
+        (10, 500, 2_000),
         many.code,
         (*IN_FILES, ("verify", FILE), ("split", FILE, *OUT), ("shrink", FILE, "-o", "{out}.pt", "--force")),
     ),
