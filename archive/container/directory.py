@@ -13,6 +13,7 @@ that is read by ranges, each is read when its record is first used, or when aske
 
 from __future__ import annotations
 
+import struct
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -47,6 +48,8 @@ ENTRY_BYTES = 1_000
 """Bytes of memory that an entry takes, with its record and a name of ordinary length."""
 DESCRIPTOR_WIDTH = 24
 """Bytes of the longest descriptor."""
+LENGTHS = struct.Struct("<3H").unpack_from
+"""Of name, extra fields and comment in an entry of the directory."""
 SEVERAL = (
     "torch.distributed.checkpoint writes .distcp files so, "
     "and its format_utils.dcp_to_torch_save makes one zip of a checkpoint"
@@ -290,6 +293,20 @@ def _read_entries(data: Bytes, end: Row, *, rooted: bool, placed: bool) -> tuple
     if not files:
         raise ArchiveError(expected="at least one record", found="none")
     return root, files
+
+
+def names_only(data: Bytes, end: Row) -> list[str]:
+    """The paths of all entries, in the directory's order, for who refuses the file."""
+    directory = bytes(data[end.directory_offset : end.directory_offset + end.directory_size])
+    lengths, at, paths = CENTRAL.offset("name_length"), 0, []
+    for _ in range(min(end.entries, len(directory) // CENTRAL.size)):
+        name, extra, comment = LENGTHS(directory, at + lengths)
+        paths.append(as_text(directory[at + CENTRAL.size : at + CENTRAL.size + name]))
+        at += CENTRAL.size + name + extra + comment
+        if at > len(directory):
+            break
+    _expect("the directory to end at byte", len(directory), at, end.directory_offset)
+    return paths
 
 
 def central_headers(data: Bytes, end: Row) -> Iterator[tuple[int, Row, bytes, memoryview]]:

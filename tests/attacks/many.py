@@ -74,6 +74,12 @@ def words_of_keys(times: int) -> bytes:
     return archive_of({**LITE, "extra/x": b"token=" * 10 * times})
 
 
+def lines_of_paths(times: int) -> bytes:
+    """Lines of one record, each with a path of its own."""
+    lines = b"".join(b"/home/ann/%d/net.py\n" % at for at in range(8 * times))
+    return archive_of({**LITE, "extra/x": lines})
+
+
 def _tensor(at: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
     first = (
         kept(b"ctorch._utils\n_rebuild_tensor_v2\n", 0),

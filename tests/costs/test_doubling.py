@@ -25,6 +25,7 @@ from tests.attacks.many import (
     empty_records,
     functions,
     keys_alike,
+    lines_of_paths,
     tensors,
     words_of_keys,
 )
@@ -64,7 +65,7 @@ KINDS: dict[str, Callable[[int], bytes]] = {
     made.__name__: made
     for made in (
         *(code_records, code_letters, functions, empty_records, empty_code),
-        *(words_of_keys, keys_alike, tensors),
+        *(words_of_keys, keys_alike, tensors, lines_of_paths),
     )
 }
 COMMANDS = (

@@ -17,7 +17,7 @@ from archive.container.container import Container
 from archive.container.directory import read_directory
 from archive.io.mapped import Mapped
 from archive.pickles import machine
-from archive.reader.recognition import recognise_for, recognise_zip, saved_tensors
+from archive.reader.recognition import REFUSED_ENTRIES, recognise_for, recognise_zip, saved_tensors
 from archive.reader.recognition.kinds import SAVED_KINDS, SPLIT_KINDS, FileKind
 from tests.attacks.many import tensors
 from tests.attacks.zips import LITE, entries_of, entry, zipped
@@ -125,6 +125,39 @@ def test_a_long_pickle_is_not_read_to_be_refused(read: Counter[tuple[str, bytes]
     assert not any(what == "pickle" for what, _ in read)
     assert recognise_for(few, SPLIT_KINDS, limits=Limits()).what.startswith("a state dict of 10 tensors")
     assert recognise_for(many, SAVED_KINDS, limits=Limits()).what.startswith("a state dict of 30,000 tensors")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *("m/x", "m/constants.pkl", "m/bytecode.pkl", "m/archive_format", "m/code/x.py", "m/x.debug_pkl"),
+        *("m/.data/extern_modules", "m/.data/serialization_id", "x", "n/x", "m", "ETRECORD_V0"),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_many_records_are_recognised_by_their_names_as_they_are_by_all_of_the_directory(
+    other: str, *, first: bool
+) -> None:
+    stored = [entry(f"m/data/{at}", b"") for at in range(REFUSED_ENTRIES)]
+    names = [entry("m/data.pkl", b"\x80\2}."), *stored, entry("m/version", b"3\n")]
+    data = zipped(*([entry(other, b""), *names] if first else [*names, entry(other, b"")]))
+    with Container.open(data) if other.startswith("m/") else Container(Mapped(data), rooted=False) as whole:
+        expected = recognise_zip(whole, look=False)
+    found = recognise_for(data, SPLIT_KINDS, limits=Limits())
+    assert (found.kind, found.what) == (expected.kind, expected.what)
+
+
+def test_entries_of_an_object_that_is_refused_are_not_checked() -> None:
+    lying = entry("m/data/0", b"1").saying(local=False, size=2)
+    for count, kind in ((REFUSED_ENTRIES, FileKind.SAVED), (1, None)):
+        data = zipped(entry("m/data.pkl", b"N."), lying, *(entry(f"m/{at}", b"") for at in range(count)))
+        if kind is None:
+            with pytest.raises(ArchiveError):
+                recognise_for(data, SPLIT_KINDS, limits=Limits())
+        else:
+            assert recognise_for(data, SPLIT_KINDS, limits=Limits()).kind is kind
+        with pytest.raises(ArchiveError):
+            recognise_for(data, SAVED_KINDS, limits=Limits())
 
 
 def test_tensors_of_one_storage_are_found_with_the_kind(read: Counter[tuple[str, bytes]]) -> None:

@@ -16,7 +16,7 @@ from tools.bench.measuring import Aim, Table, spent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ROUNDS = 5
+ROUNDS = 2
 WIDTH, LAYERS = 3072, 10
 GOAL = 5
 HASHES = (

@@ -90,14 +90,14 @@ def explain(explainer: LogExplainer, log: bytes) -> None:
         pass
 
 
-def failures(models: Sequence[Path], name: str, repeated: int) -> float:
+def failures(models: Sequence[Path], name: str, repeated: int, rounds: int = ROUNDS) -> float:
     """Failures a second: models are open, of the log, which is repeated, nothing is known."""
     log = (FLEET / f"{name}.log").read_bytes()
     count = log.count(b"Debug info for handle") * repeated
     opened = models_in(list(models))
     try:
         explain(explainer_of(opened), log)
-        return count / best(lambda: explain(explainer_of(opened), log * repeated), ROUNDS)
+        return count / best(lambda: explain(explainer_of(opened), log * repeated), rounds)
     finally:
         opened.close()
 
@@ -129,9 +129,9 @@ def measure(folder: Path) -> Iterator[Table | Aim]:
         once, often = (failures(models, name, repeated) for repeated in (1, OFTEN))
         rates.append((count, name, f"{once:,.0f}", f"{often:,.0f}"))
         yield Aim(f"failures a second, {count} models, {name}", often, goal, "", more=True)
+    edited = fleet(folder / "fleet-edited", max(GOALS_EDITED), edited=True)
     for count, goal in GOALS_EDITED.items():
-        models = fleet(folder / f"fleet-edited-{count}", count, edited=True)
-        once = failures(models, "plain", 1)
+        once = failures(edited[:count], "plain", 1, ROUNDS if count <= MODELS else 1)
         rates.append((count, "plain, edited", f"{once:,.0f}", ""))
         yield Aim(f"new failures a second, {count} edited models", once, goal, "", more=True)
     headings = ("models", "log", "failures/s, each once", f"each {OFTEN} times")

@@ -20,8 +20,8 @@ from tools.models import built
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROUNDS = 3
-SPLIT_ROUNDS = 5
+ROUNDS = 2
+SPLIT_ROUNDS = 3
 HASHES = (
     "BLAKE2b of all tensors, three times, is more than half of it: the ids of the archive and of what was "
     "written, and the digest by which `join` proves the file"

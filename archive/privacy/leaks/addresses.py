@@ -6,7 +6,7 @@ from heapq import merge
 from typing import TYPE_CHECKING
 
 from archive.base.patterns import pattern_of
-from archive.privacy.leaks.vocabulary import Detection, LeakKind, places_of
+from archive.privacy.leaks.vocabulary import Detection, LeakKind, matched, places_of
 
 if TYPE_CHECKING:
     import re
@@ -102,10 +102,9 @@ def addresses(data: bytes, words: FoundWords) -> Iterator[Detection]:
             yield address
             end = address.at + len(address.text)
     for start, pattern in NETWORKS:
-        if start in data:
-            for match in pattern.finditer(data):
-                if max(map(int, match[0].partition(b":")[0].split(b"."))) <= MOST_OF_BYTE:
-                    yield Detection(LeakKind.HOST, match.start(), match[0])
+        for match in matched(data, start, 0, pattern):
+            if max(map(int, match[0].partition(b":")[0].split(b"."))) <= MOST_OF_BYTE:
+                yield Detection(LeakKind.HOST, match.start(), match[0])
     has_at = any(at in words.in_any_case for at in AT)
     for at in AT_IN_WORDS.finditer(data) if has_at else ():
         low = max(at.start() - MOST_BEFORE, 0)

@@ -10,6 +10,7 @@ be a layer's bytes itself: JSON in JSON.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from functools import cached_property, partial
@@ -232,6 +233,7 @@ class PieceStrings:
         self._times: dict[bytes, int] = {}
         self._numbers: list[int] = []
         self._sources: list[_LineSource] = []
+        self._begins: dict[int, array[int]] = {}
         self.encoded: list[EncodedPart] = []
         self.layers: list[Layer] = []
         outermost = long_strings(data, words) if in_numbers else layers(bytes(data), int, shortest)
@@ -278,13 +280,25 @@ class PieceStrings:
     def place(self, position: int) -> int:
         """The first byte of the record at which the text at a position in ``data`` occurs."""
         number, within = self._joined.place(position)
-        layer, raw, changed = self._source(number)
-        line, begin = self._joined.texts[number], 0
-        for other in _lines(layer.decoded(raw) if changed is None else changed):
-            if other == line:
-                break
-            begin += len(other) + 1
-        return layer.place(raw, begin + within)
+        source = bisect_right(self._numbers, number) - 1
+        layer, raw, _ = self._sources[source]
+        begins = self._begins.get(source)
+        if begins is None:
+            begins = self._begins[source] = self._begins_in(source)
+        return layer.place(raw, begins[number - self._numbers[source]] + within)
+
+    def _begins_in(self, source: int) -> array[int]:
+        """Where each line begins in the string in which it occurs first; looked for once."""
+        layer, raw, changed = self._sources[source]
+        first, *rest = self._numbers[source : source + 2]
+        lines = self._joined.texts[first : rest[0] if rest else None]
+        memory.take(memory.NUMBER * len(lines), "places of lines")
+        begins, begin = array("q"), 0
+        for line in _lines(layer.decoded(raw) if changed is None else changed):
+            if len(begins) < len(lines) and line == lines[len(begins)]:
+                begins.append(begin)
+            begin += len(line) + 1
+        return begins
 
     def may_be_numbers(self, position: int) -> bool:
         """Whether the text at a position in ``data`` may be random bytes."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ from archive.base.errors import ArchiveError, LimitError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.magic import is_companion
 from archive.container.container import Container
-from archive.container.directory import bytes_after, has_end
+from archive.container.directory import bytes_after, has_end, names_only, read_end
 from archive.container.headers import FLAG_UTF8, LOCAL
 from archive.formats.method_handles import METHOD_RECORDS
 from archive.formats.record_kinds import (
@@ -89,10 +90,9 @@ from archive.reader.recognition.kinds import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
     from pathlib import Path
 
-    from archive.container.record import Record
     from archive.formats.tensors.tensor import Tensor
     from archive.io.mapped import Fetched, Mapped, Source
     from archive.io.ranged import Bytes
@@ -150,9 +150,14 @@ FOLDER = "PyTorch wants them in one folder, so zip that folder"
 FOLDERS = "this tool wants all files in one folder, so zip that folder alone"
 SAVED_OBJECT = "an object saved by torch.save"
 BY_NAMES, SAVED, IS_DICT, TENSORS_OF = "kind", "kind of what was saved", "a dict was saved", "tensors of "
-"""The names of what is found in a file's bytes; the last one is followed by the record of a pickle."""
-REFUSED_PICKLE = 1 << 20
+MANY_SAVED = "an object of many records was saved"
+"""The names of what is found in a file's bytes; ``TENSORS_OF`` is followed by the record of a pickle."""
+REFUSED_PICKLE = 1 << 16
 """Bytes of a pickle by ``torch.save`` that is read to name its object, though the file is refused."""
+REFUSED_ENTRIES = 1_000
+"""Entries of a zip by ``torch.save`` that are read and checked though the file is refused; of more, names."""
+NAMES_PER_BYTE = 8
+"""Bytes of memory that names take, for each byte of the directory."""
 COMPANION = Recognised(FileKind.COMPANION, "a companion, the debug info of an archive")
 
 
@@ -181,7 +186,8 @@ def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = T
 def recognise_for(source: Source, kinds: Collection[FileKind], *, limits: Limits) -> Recognised:
     """:func:`recognise` for a caller that works on some kinds only.
 
-    If ``torch.save`` writes none of them, a pickle of more than 1 MiB isn't read: the file is an object.
+    A file of another kind is named by its first bytes, or by the names in a zip. Of an object by
+    ``torch.save``, no long pickle is read, and of many entries no more than their names: it is an object.
     """
     return _recognise(source, limits, kinds, look=True)
 
@@ -192,13 +198,49 @@ def _recognise(source: Source, limits: Limits, kinds: Collection[FileKind], *, l
         if is_companion(mapped.data):
             mapped.close()
             return COMPANION
+        wanted: Collection[FileKind] = kinds if look else ()
         if not has_end(mapped.data):
             try:
-                return _no_zip(mapped.data, look=look)
+                return _no_zip(mapped.data, most=_longest_pickle(kinds) if look else 0)
             finally:
                 mapped.close()
+        if (refused := _many_saved(mapped, wanted)) is not None:
+            mapped.close()
+            return refused
         with Container(mapped, rooted=False) as container:
             return recognise_zip(container, look=look and _is_worth_a_look(container, kinds))
+
+
+def _longest_pickle(kinds: Collection[FileKind]) -> int:
+    """Bytes of a pickle that are read to name the object in a file that isn't a zip."""
+    return sys.maxsize if FileKind.LEGACY in kinds else REFUSED_PICKLE
+
+
+def _many_saved(mapped: Mapped | Fetched, kinds: Collection[FileKind]) -> Recognised | None:
+    """An object by ``torch.save`` in many records, where only ``kinds`` are worked on; else None.
+
+    The names in the directory are enough to know the kind. The entries aren't checked: the file is refused.
+    """
+    if not SAVED_KINDS.isdisjoint(kinds):
+        return None
+    if MANY_SAVED not in mapped.found:
+        mapped.found[MANY_SAVED] = _is_many_saved(mapped.data)
+    return Recognised(FileKind.SAVED, SAVED_OBJECT) if mapped.found[MANY_SAVED] else None
+
+
+def _is_many_saved(data: Bytes) -> bool:
+    with suppress(ArchiveError):  # whoever opens it gets the error
+        end = read_end(data)
+        if end.entries <= REFUSED_ENTRIES:
+            return False
+        with memory.lent(NAMES_PER_BYTE * end.directory_size, "names of entries"):
+            paths = names_only(data, end)
+            root = f"{paths[0].partition('/')[0]}/"
+            if not all(path.startswith(root) for path in paths):
+                return False
+            named = _by_names_only(root, {path[len(root) :] for path in paths})
+        return named is not None and named.kind is FileKind.SAVED
+    return False
 
 
 def _is_worth_a_look(container: Container, kinds: Collection[FileKind]) -> bool:
@@ -228,7 +270,10 @@ def listed_kind(file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bo
 
 def opened_archive(mapped: Mapped | Fetched, kinds: Collection[FileKind] = ARCHIVE_KINDS) -> Container:
     """Open a mapped archive."""
-    container = opened_zip(mapped)
+    if has_end(mapped.data) and (refused := _many_saved(mapped, kinds)) is not None:
+        mapped.close()
+        raise refused.refusal(mapped.name)
+    container = opened_zip(mapped, kinds)
     recognised = recognise_zip(container, look=_is_worth_a_look(container, kinds))
     if recognised.kind not in kinds:
         container.close()
@@ -253,22 +298,22 @@ def check_companion(mapped: Mapped | Fetched, limits: Limits) -> None:
     raise ArchiveError(expected="a companion", found=what, file=mapped.name)
 
 
-def opened_zip(mapped: Mapped | Fetched) -> Container:
-    """Open a mapped zip of any kind."""
+def opened_zip(mapped: Mapped | Fetched, kinds: Collection[FileKind] = OPENED_KINDS) -> Container:
+    """Open a mapped zip of any kind; if it isn't a zip, say what it is, for who works on ``kinds``."""
     if has_end(mapped.data):
         return Container(mapped, rooted=False)
     try:
-        raise _no_zip(mapped.data).refusal(mapped.name)
+        raise _no_zip(mapped.data, most=_longest_pickle(kinds)).refusal(mapped.name)
     finally:
         mapped.close()
 
 
 def head_kind(mapped: Mapped | Fetched) -> FileKind:
     """The kind of a file that isn't a zip, by its first bytes."""
-    return _no_zip(mapped.data, look=False).kind
+    return _no_zip(mapped.data, most=0).kind
 
 
-def _no_zip(data: Bytes, *, look: bool = True) -> Recognised:
+def _no_zip(data: Bytes, *, most: int) -> Recognised:
     if len(data) and LOCAL.magic.startswith(data[: len(LOCAL.magic)]):
         others = bytes_after(data)
         if others:
@@ -278,7 +323,7 @@ def _no_zip(data: Bytes, *, look: bool = True) -> Recognised:
         return Recognised(FileKind.CUT, "a zip without its end, cut short or with many other bytes after it")
     from archive.reader.recognition.heads import recognise_head  # noqa: PLC0415 (decompressors, for others)
 
-    return recognise_head(data, look=look)
+    return recognise_head(data, most=most)
 
 
 # --- zips
@@ -308,27 +353,38 @@ def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
 
 
 def _by_names(container: Container) -> Recognised:
-    """Recognise a zip by the names in it."""
-    records = container.records
+    """Recognise a zip by the names in it, and code by what is known of it."""
+    named = _by_names_only(container.root, container.records)
+    if named is not None:
+        return named
+    return _package(container) if _is_package(container.records) else _torchscript(container)
+
+
+def _is_package(records: Collection[str]) -> bool:
+    return any(PACKAGE.match(name) for name in records if name.startswith(PACKAGED))
+
+
+def _by_names_only(root: str, records: Collection[str]) -> Recognised | None:
+    """Recognise a zip by its root folder and the names in it; None if it may have TorchScript code."""
     if EXPORTED_FORMAT in records:
         if any(name.startswith(COMPILED) for name in records):
             return Recognised(FileKind.AOTI, "an AOTInductor package (.pt2)")
         embedded = " with its debug info in an embedded companion" if EMBEDDED_IN_EXPORTED in records else ""
         return Recognised(FileKind.EXPORTED, f"an exported program (.pt2){embedded}")
-    if not container.root:
+    if not root:
         return _without_folder(records)
-    if any(PACKAGE.match(name) for name in records if name.startswith(PACKAGED)):
-        return _package(container)
+    if _is_package(records):
+        return None
     script = not ALONE.isdisjoint(records) or any(name.endswith(RANGES_SUFFIX) for name in records)
     # A folder ``code/`` proves nothing by itself: many zips have one.
     if script or (any(name in records for name in VERSION_RECORDS) and any(map(is_code, records))):
-        return _torchscript(container)
+        return None
     if DATA in records:
         return Recognised(FileKind.SAVED, SAVED_OBJECT)
     return Recognised(FileKind.ZIP, _zip_of(records))
 
 
-def _without_folder(records: Mapping[str, Record]) -> Recognised:
+def _without_folder(records: Collection[str]) -> Recognised:
     """Recognise a zip whose files are not all in one folder."""
     if LEGACY_PROGRAM in records:
         what = "an exported program (.pt2) as PyTorch 2.1 to 2.7 saved them"
@@ -344,7 +400,7 @@ def _without_folder(records: Mapping[str, Record]) -> Recognised:
     return Recognised(FileKind.ZIP, _zip_of(records))
 
 
-def _zip_of(records: Mapping[str, Record]) -> str:
+def _zip_of(records: Collection[str]) -> str:
     return f"a zip of {len(records):,} file{'' if len(records) == 1 else 's'}"
 
 

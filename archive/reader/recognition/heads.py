@@ -90,20 +90,21 @@ LEGACY_TAR_FILES = {"sys_info", "pickle", "storages", "tensors"}
 """The files of a tar that ``torch.save`` wrote."""
 
 
-def recognise_head(data: Bytes, *, look: bool) -> Recognised:
+def recognise_head(data: Bytes, *, most: int) -> Recognised:
     """Recognise a file that isn't a zip.
 
     Args:
-        look: look into compressed files and pickles, too.
+        most: bytes of pickles that are read, to name the object in them; 0: compressed files aren't looked
+            into, either.
     """
     head = bytes(data[:HEAD])
     if not head:
         return Recognised(FileKind.EMPTY, "an empty file")
-    recognised = _by_prefix(head, look=look)
+    recognised = _by_prefix(head, look=most > 0)
     if recognised is not None:
         return recognised
     if head[:1] == b"\x80" and (at := head.find(MAGIC_PICKLE, 0, FRAMED)) > 0:
-        return _legacy(data, at + len(MAGIC_PICKLE), look=look)
+        return _legacy(data, at + len(MAGIC_PICKLE), most=most)
     if cut := _cut_safetensors(data):
         return Recognised(FileKind.CUT_SAFETENSORS, f"{FileKind.CUT_SAFETENSORS}: {cut}")
     for is_it, kind in TESTS:
@@ -143,20 +144,20 @@ def _compressed(head: bytes, kind: FileKind) -> str:
         if start.startswith(LOCAL.magic):
             return " around a zip"
         if start:
-            inner = recognise_head(memoryview(start), look=False)
+            inner = recognise_head(memoryview(start), most=0)
             return "" if inner.kind is FileKind.UNKNOWN else f" around {inner.what}"
     return ""
 
 
-def _legacy(data: Bytes, at: int, *, look: bool) -> Recognised:
+def _legacy(data: Bytes, at: int, *, most: int) -> Recognised:
     """Recognise a pickle stream of legacy ``torch.save``, from the byte after the magic number on."""
     what = "an object"
-    pickles = data if isinstance(data, memoryview) else data[: PICKLES if look else 0]
+    pickles = data[: most if isinstance(data, memoryview) else min(most, PICKLES)]
     with forgiving(), memory.part():
         value: object = None
-        for _ in range(OBJECT if look else 0):
+        for _ in range(OBJECT if most else 0):
             value, at = plain_value(pickles, at)
-        what = object_words(value) if look else what
+        what = object_words(value) if most else what
     return Recognised(FileKind.LEGACY, f"{what}, saved by torch.save in its format before PyTorch 1.6")
 
 

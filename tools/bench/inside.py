@@ -1,0 +1,214 @@
+"""How commands grow with the number of things inside one file, one log, one store, one folder.
+
+Each command is a process of its own, on three sizes: the smallest shows what starting takes, which is taken
+off the other two; the power of the size by which the rest grows should be 1. Source-range rows have a part of
+their own (:mod:`tools.bench.growth`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.store.store import Store
+from tests.support.servers import Running
+from tools.bench import many
+from tools.bench.growth import GROWTH, costs, exponent
+from tools.bench.logs import FLEET, fleet
+from tools.bench.measuring import COMMAND, Aim, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Make = Callable[[Path, int], Path | str]
+
+OUT = ("-o", "{out}.pt", "-c", "{out}.ptdbg", "--force")
+ROUNDS = 2
+"""Runs of each; the least counts."""
+LONG = 4.0
+"""Seconds of a process that is run once."""
+NOISE = 0.05
+"""Of the time for few, by which runs differ."""
+NOTE = (
+    "CPU of whole processes, less that of the smallest size; *growth* is the power of the number by which it "
+    "grows from the second size to the third. Measured once, on a machine with much other work: "
+    "`symbolicate` of 100,000 failures 12.7 s (of 10,000, 1.7); of 100,000 tensors, `digest` 15.2 s and "
+    "`inspect` 9.4; of 16,000 records of code, `verify` 8.7 s and `leaks` 15.6 (of 8,000, 4.5 and 8.7)."
+)
+
+
+class Growing(NamedTuple):
+    """Something that there is more and more of.
+
+    Attributes:
+        what: it is.
+        sizes: how many: few, some, many.
+        make: makes a file, log, store or folder with so many, at a path.
+        commands: that read it; ``{}`` is the file, ``{out}`` what is written, ``{few}`` the smallest one.
+    """
+
+    what: str
+    sizes: tuple[int, int, int]
+    make: Make
+    commands: Sequence[tuple[str, ...]]
+
+
+def folder_of(path: Path, size: int) -> Path:
+    """A folder of archives, each with names and source of its own."""
+    path.mkdir()
+    for at in range(size):
+        many.code(path / f"model-{at:05}.pt", 1 + at % 3)
+    return path
+
+
+def store_of(path: Path, size: int) -> Path:
+    """A store of edited models."""
+    with TemporaryDirectory() as place, Store.open(path, create=True) as store:
+        for companion in fleet(Path(place), size, edited=True):
+            store.add(companion)
+    return path
+
+
+def companions(path: Path, size: int) -> Path:
+    """A folder of companions of edited models."""
+    fleet(path, size, edited=True)
+    return path
+
+
+FILE = "{}"
+IN_FILES = (
+    *(("inspect", FILE), ("sizes", FILE), ("leaks", FILE), ("digest", FILE), ("diff", FILE, "{few}")),
+    ("report", FILE, "-o", "{out}.html", "--force"),
+)
+UNIQUE = str(FLEET / "unique.log")
+GROWING = (
+    Growing("tensors", (100, 1_500, 12_000), many.tensors, IN_FILES),
+    Growing(
+        "records of code",
+        (10, 500, 2_000),
+        many.code,
+        (*IN_FILES, ("verify", FILE), ("split", FILE, *OUT), ("shrink", FILE, "-o", "{out}.pt", "--force")),
+    ),
+    Growing(
+        "failures in a log",
+        (10, 2_000, 20_000),
+        many.failures,
+        (
+            ("symbolicate", str(FLEET), "--log", FILE),
+            ("symbolicate", str(FLEET), "--log", FILE, "--top=5"),
+        ),
+    ),
+    Growing(
+        "companions",
+        (5, 100, 400),
+        companions,
+        (("store", "add", FILE, "--store", "{new}"), ("symbolicate", FILE, "--log", UNIQUE)),
+    ),
+    Growing(
+        "models of a store",
+        (5, 100, 400),
+        store_of,
+        (
+            ("symbolicate", FILE, "--log", UNIQUE),
+            ("store", "ls", "--store", FILE),
+            ("store", "check", "--store", FILE),
+        ),
+    ),
+    Growing(
+        "archives of a folder",
+        (80, 200, 600),  # of fewer, not all processes are started
+        folder_of,
+        (
+            *(("inspect", FILE), ("verify", FILE), ("leaks", FILE), ("digest", FILE)),
+            ("symbolicate", FILE, "--log", UNIQUE),
+        ),
+    ),
+)
+
+
+def spans(commands: Sequence[list[str]]) -> list[float]:
+    """Seconds of commands, each at its best."""
+    least = []
+    for words in commands:
+        taken = [costs(words)[0]]
+        while len(taken) < ROUNDS and taken[0] < LONG:
+            taken.append(costs(words)[0])
+        least.append(min(taken))
+    return least
+
+
+def growth_of(seconds: Sequence[float], sizes: tuple[int, int, int]) -> float:
+    """The power by which seconds grow, less those of few; less than noise is noise."""
+    few, *more = seconds
+    some, most = (max(span - few, NOISE * few) for span in more)
+    return exponent(some, most, sizes[1:])
+
+
+def grown(
+    kind: Growing, made: Sequence[Path | str], folder: Path
+) -> Iterator[tuple[str, list[float], float]]:
+    """The name of each command, its seconds, and its growth."""
+    numbers = count()
+    for words in kind.commands:
+        shown = " ".join(word for word in words if "=" in word or not word.startswith(("/", "-", "{")))
+        filled = [
+            [
+                *COMMAND,
+                *(
+                    word.format(file, few=made[0], out=folder / "out", new=folder / f"new-{next(numbers)}")
+                    for word in words
+                ),
+            ]
+            for file in made
+        ]
+        seconds = spans(filled)
+        yield shown, seconds, growth_of(seconds, kind.sizes)
+
+
+def rows_of(kind: Growing, folder: Path) -> Iterator[tuple[object, ...] | Aim]:
+    """A row for each command, and the aim of the steepest."""
+    made = [kind.make(folder / f"{kind.what.replace(' ', '-')}-{size}", size) for size in kind.sizes]
+    yield from _rows(kind, list(grown(kind, made, folder)))
+
+
+def _rows(
+    kind: Growing, measured: Sequence[tuple[str, list[float], float]]
+) -> Iterator[tuple[object, ...] | Aim]:
+    sizes = " / ".join(f"{size:,}" for size in kind.sizes)
+    for name, seconds, growth in measured:
+        missed = "" if growth <= GROWTH else "missed"
+        yield (kind.what, sizes, f"`{name}`", *(f"{span:.2f} s" for span in seconds), f"{growth:.2f}", missed)
+    name, _, growth = max(measured, key=lambda row: row[2])
+    of = f"{len(measured)} commands" if len(measured) > 1 else "one command"
+    yield Aim(f"growth with {kind.what}, the steepest of {of}: `{name}`", growth, GROWTH, "")
+
+
+SERVED = (2, 40, 160)
+"""Models of a server's store."""
+
+
+def served(folder: Path) -> Iterator[tuple[object, ...] | Aim]:
+    """A log that a client explains by a server's store; it has fetched nothing before."""
+    kind = Growing("models of a server's store", SERVED, store_of, ())
+    seconds = []
+    for size in SERVED:
+        with Running(store_of(folder / f"served-{size}", size)) as server:
+            words = [*COMMAND, "symbolicate", "--store", server.url, "--log", UNIQUE]
+            seconds.append(costs(words)[0])
+    yield from _rows(kind, [("symbolicate", seconds, growth_of(seconds, SERVED))])
+
+
+def measure(_: Path) -> Iterator[Table | Aim]:
+    """All of them."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        parts: list[Callable[[Path], Iterator[tuple[object, ...] | Aim]]]
+        parts = [*(partial(rows_of, kind) for kind in GROWING), served]
+        results = [result for part in parts for result in part(folder)]
+    rows = [result for result in results if not isinstance(result, Aim)]
+    headings = ("number of", "few / some / many", "command", "few", "some", "many", "growth", "")
+    yield Table("Growth with what is inside", headings, rows, NOTE)
+    yield from (result for result in results if isinstance(result, Aim))
