@@ -13,11 +13,11 @@ from archive.cli.forms import facts_options
 from archive.cli.inputs import input_value
 from archive.cli.status import Cause, ExitStatus
 from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE
-from archive.debuginfo.values.observed import VALUE_VIEWS
 from archive.io.output import check_target
 from archive.io.urls import name_of
 from archive.reader.recognition import FileKind, recognise
 from archive.render.values import (
+    VALUE_VIEWS,
     comparison_facts,
     comparison_text,
     first_text,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from archive.backend.values.running import Run
     from archive.base.limits import Limits
     from archive.debuginfo.values.gaps import ValueDiff
-    from archive.debuginfo.values.observed import ObservedOperation, ValueView
-
+    from archive.debuginfo.values.observed import ObservedOperation
+    from archive.render.values import ValueView
 
 RANDOM = "random:"
 """Begins inputs that are made, before their seed."""

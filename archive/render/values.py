@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, NotRequired, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Literal, NotRequired, TypeAlias, TypedDict, TypeVar
 
 from archive.base.errors import counted, one_line
-from archive.debuginfo.values.observed import elements
+from archive.debuginfo.values.observed import ROW_NAMES, Summary, elements
 from archive.debuginfo.values.pairing import computes
 from archive.render.fitted_table import FittedTable
 
@@ -15,10 +15,20 @@ if TYPE_CHECKING:
 
     from archive.base.tables import Holds
     from archive.debuginfo.values.gaps import Gap, ValueDiff, ValueGap
-    from archive.debuginfo.values.observed import Observed, ObservedOperation, Summary, ValueRow, ValueView
+    from archive.debuginfo.values.observed import (
+        Observed,
+        ObservedOperation,
+        Range,
+        RowView,
+        ValueRow,
+    )
     from archive.render.fitted_table import Printed
 
+    ValueView: TypeAlias = Literal["operation"] | RowView
+
 RowT = TypeVar("RowT")
+VALUE_VIEWS = ("operation", "line", "module", "operator")
+"""What a row of a table stands for."""
 
 GAP = 2
 """Between columns: there are many."""
@@ -66,7 +76,7 @@ def operations_table(operations: Sequence[ObservedOperation], most: int) -> Fitt
     return table
 
 
-def rows_table(rows: Sequence[ValueRow], view: ValueView, most: int) -> FittedTable:
+def rows_table(rows: Sequence[ValueRow], view: RowView, most: int) -> FittedTable:
     """A row for each line, module or operator."""
     names: list[tuple[str, Holds]] = [(view, "place" if view == "line" else "name")]
     numbers = "runs", "min", "max", "zeros", "NaN", "Inf"
@@ -120,14 +130,16 @@ def first_lines(name: str, operation: ObservedOperation) -> Iterator[str]:
         yield f"  input {number_of}: {_shape(given)}: {_in_words(given)}"
 
 
-def _in_words(result: Summary) -> str:
-    words = [
-        f"{number(result.low)} to {number(result.high)}, mean {number(result.mean)}, std {number(result.std)}"
-    ]
-    if not isfinite(result.low):
-        words = ["no finite element"]
-    words += [f"{many:,} {what}" for what, many in (("NaN", result.nan), ("Inf", result.inf)) if many]
-    return ", ".join(words) if elements(result.shape) else "no elements"
+def _in_words(tensor: Summary | Range) -> str:
+    if not elements(tensor.shape):
+        return "no elements"
+    words = ["no finite element"]
+    if isfinite(tensor.low):
+        words = [f"{number(tensor.low)} to {number(tensor.high)}"]
+        if isinstance(tensor, Summary):
+            words += [f"mean {number(tensor.mean)}", f"std {number(tensor.std)}"]
+    words += [f"{many:,} {what}" for what, many in (("NaN", tensor.nan), ("Inf", tensor.inf)) if many]
+    return ", ".join(words)
 
 
 # --- two runs
@@ -176,16 +188,11 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
         yield f"only in {mine}: {shown}{', …' if len(left) > 3 else ''}"  # noqa: PLR2004 (those before)
 
 
-def worst_by(diff: ValueDiff, view: ValueView) -> list[ValueGap]:
+def worst_by(diff: ValueDiff, view: RowView) -> list[ValueGap]:
     """The pair with the largest difference of each line, module or operator, in the order of the run."""
-    names = {
-        "line": lambda one: one.line,
-        "module": lambda one: one.place.module,
-        "operator": lambda one: one.op,
-    }
     worst: dict[str, ValueGap] = {}
     for each in diff.gaps:
-        name = names[view](each.known)
+        name = ROW_NAMES[view](each.known)
         if name not in worst or each.gap.max_rel > worst[name].gap.max_rel:
             worst[name] = each
     return [*worst.values()]
@@ -242,13 +249,14 @@ def _source(operation: ObservedOperation) -> str:
     return one_line(source.words) if source else ""
 
 
-def _shape(result: Summary) -> str:
+def _shape(result: Summary | Range) -> str:
     return f"{result.dtype}[{'x'.join(map(str, result.shape))}]"
 
 
 def _cells(result: Summary) -> list[str]:
     zeros = f"{result.zeros / (elements(result.shape) or 1):.0%}"
-    return [*map(number, result[2:6]), zeros, _count(result.nan), _count(result.inf)]
+    numbers = result.low, result.high, result.mean, result.std
+    return [*map(number, numbers), zeros, _count(result.nan), _count(result.inf)]
 
 
 def _first(rows: Sequence[RowT], most: int) -> Sequence[RowT]:
@@ -291,6 +299,26 @@ class TensorFacts(TypedDict):
     digest: str
 
 
+class RangeFacts(TypedDict):
+    """The range of a tensor; null where it has no finite element.
+
+    Attributes:
+        shape: its sizes.
+        dtype: of its elements.
+        min: the smallest finite element.
+        max: the largest.
+        nan: how many are not a number.
+        inf: how many are infinite.
+    """
+
+    shape: Sequence[int]
+    dtype: str
+    min: float | None
+    max: float | None
+    nan: int
+    inf: int
+
+
 class OperationFacts(TypedDict):
     """An operation that ran.
 
@@ -305,7 +333,7 @@ class OperationFacts(TypedDict):
         node: the name of its node in an exported program; null outside of programs.
         visit: how often it ran before, as in a loop.
         results: the tensors that it returned.
-        inputs: its arguments, where it is the first to make a NaN or an infinite number.
+        inputs: the ranges of its arguments, where it is the first to make a NaN or an infinite number.
     """
 
     number: int
@@ -318,7 +346,7 @@ class OperationFacts(TypedDict):
     node: str | None
     visit: int
     results: Sequence[TensorFacts]
-    inputs: NotRequired[Sequence[TensorFacts]]
+    inputs: NotRequired[Sequence[RangeFacts]]
 
 
 class RunFacts(TypedDict):
@@ -452,19 +480,33 @@ def operation_facts(operation: ObservedOperation) -> OperationFacts:
         "results": [*map(_tensor_facts, operation.results)],
     }
     if operation.inputs:
-        facts["inputs"] = [*map(_tensor_facts, operation.inputs)]
+        facts["inputs"] = [*map(_range_facts, operation.inputs)]
     return facts
 
 
+def _range_facts(given: Range) -> RangeFacts:
+    return {
+        "shape": given.shape,
+        "dtype": given.dtype,
+        "min": _known(given.low),
+        "max": _known(given.high),
+        "nan": given.nan,
+        "inf": given.inf,
+    }
+
+
+def _known(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
 def _tensor_facts(result: Summary) -> TensorFacts:
-    low, high, mean, std = (value if isfinite(value) else None for value in result[2:6])
     return {
         "shape": result.shape,
         "dtype": result.dtype,
-        "min": low,
-        "max": high,
-        "mean": mean,
-        "std": std,
+        "min": _known(result.low),
+        "max": _known(result.high),
+        "mean": _known(result.mean),
+        "std": _known(result.std),
         "zeros": result.zeros,
         "nan": result.nan,
         "inf": result.inf,
@@ -509,7 +551,7 @@ def _numbers(gap: Gap) -> ResultGapFacts:
     return {
         "max_abs": gap.max_abs,
         "max_rel": gap.max_rel,
-        "snr_db": gap.snr_db if isfinite(gap.snr_db) else None,
+        "snr_db": _known(gap.snr_db),
         "cosine": gap.cosine,
         "odd": gap.odd,
         "mse": gap.mse,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from archive.base.errors import ArchiveError
-from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE, FLOATS, Gap, ValueDiff, ValueGap, chooses
+from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE, Gap, ValueDiff, ValueGap, chooses
 from archive.debuginfo.values.observed import elements
 from archive.debuginfo.values.pairing import paired
 
@@ -16,18 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.backend.values.observing import KeptValues
-    from archive.debuginfo.values.observed import Kept, Observed
+    from archive.debuginfo.values.observed import Observed, Summary
     from archive.debuginfo.values.pairing import Pair
 
+FLOATS = ("float", "bfloat", "complex")
+"""Begin the names of dtypes whose numbers are not whole."""
 SMALLEST = 1e-12
 """A reference whose largest value is smaller counts as this large in relative differences."""
 
 
 def compared(
     mine: Observed,
-    mine_kept: KeptValues,
+    mine_values: KeptValues,
     base: Observed,
-    base_kept: KeptValues,
+    base_values: KeptValues,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> ValueDiff:
     """How far a run is from another one, operation by operation.
@@ -38,8 +40,8 @@ def compared(
     """
     made = ValueDiff(mine, base, paired(mine.operations, base.operations), tolerance=tolerance)
 
-    def gap(one: Kept, other: Kept) -> Gap:
-        return gap_of(mine_kept.tensor(one), base_kept.tensor(other))
+    def gap(one: Summary, other: Summary) -> Gap:
+        return gap_of(mine_values.tensor(one), base_values.tensor(other))
 
     for pair in made.pairs.pairs:
         gaps = [gap(*results) for results in _comparable(pair)]
@@ -47,19 +49,19 @@ def compared(
             made.gaps.append(ValueGap(pair, max(gaps, key=lambda each: (bool(each.odd), each.max_rel))))
         else:
             made.uncompared += 1
-    results = [run.outputs.kept if run.outputs else () for run in (mine, base)]
-    shapes = [[elements(each.shape) for each in kept] for kept in results]
-    if shapes[0] != shapes[1]:
-        found = " and ".join(", ".join(str(each.shape) for each in kept) or "none" for kept in results)
+    outputs = mine.outputs, base.outputs
+    sizes = [[elements(each.shape) for each in results] for results in outputs]
+    if sizes[0] != sizes[1]:
+        found = " and ".join(", ".join(str(each.shape) for each in results) or "none" for results in outputs)
         raise ArchiveError(expected="results of the same sizes from both", found=found)
-    made.outputs = [gap(*pair) for pair in zip(*results, strict=True)]
+    made.outputs = [gap(*pair) for pair in zip(*outputs, strict=True)]
     return made
 
 
-def _comparable(pair: Pair) -> Iterator[tuple[Kept, Kept]]:
+def _comparable(pair: Pair) -> Iterator[tuple[Summary, Summary]]:
     """The results of two operations that are compared: the first, and further floats of equal sizes."""
-    for number, (one, other) in enumerate(zip(pair.mine.kept, pair.base.kept, strict=False)):
-        is_whole = not pair.mine.results[number].dtype.startswith(FLOATS)
+    for number, (one, other) in enumerate(zip(pair.mine.results, pair.base.results, strict=False)):
+        is_whole = not one.dtype.startswith(FLOATS)
         if "bool" in {one.dtype, other.dtype} or (is_whole and (number or chooses(pair.mine))):
             continue
         if elements(one.shape) == elements(other.shape):

@@ -30,13 +30,13 @@ OWN = __file__.rpartition("/")[0]
 
 
 def observe_eager(
-    module: torch.nn.Module, inputs: Sequence[object], named: Mapping[str, object], kept: KeptValues | None
+    module: torch.nn.Module, inputs: Sequence[object], named: Mapping[str, object], values: KeptValues | None
 ) -> Observed:
     """Run a module once, in the mode that it is in."""
     levels = {each: _levels(module, name) for name, each in module.named_modules()}
     entered: list[tuple[ModuleLevel, ...]] = [levels[module]]
     found: list[tuple[Lines, tuple[ModuleLevel, ...]]] = []
-    recorder = Recorder(EAGER, kept)
+    recorder = Recorder(EAGER, values)
     hooks = [
         register_module_forward_pre_hook(lambda called, _: entered.append(levels.get(called, entered[-1]))),
         register_module_forward_hook(lambda *_: _left(entered), always_call=True),
@@ -47,14 +47,14 @@ def observe_eager(
     finally:
         for hook in hooks:
             hook.remove()
-    recorder.outputs(result)
+    recorder.note_outputs(result)
     return recorder.finish(
         [(_place(lines, levels, op), None) for (lines, levels), op in zip(found, recorder.ops, strict=True)]
     )
 
 
 def _left(entered: list[tuple[ModuleLevel, ...]]) -> None:
-    """A module has returned, or raised."""
+    """Leave a module that has returned or raised; a hook that returned anything would replace its result."""
     entered.pop()
 
 

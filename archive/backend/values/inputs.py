@@ -108,7 +108,14 @@ def _safetensors(path: str) -> dict[str, torch.Tensor]:
         return made
 
 
-def random_inputs(wanted: Sequence[ProgramInput] | None, seed: int, file: str) -> Inputs:
+def without_shapes(wants: str, file: str) -> ArchiveError:
+    """The refusal of random inputs for a model that does not say the shapes of its inputs."""
+    return ArchiveError(
+        f"does not say the shapes of its inputs ({wants}): give them, as in --input 1x3x224x224", file=file
+    )
+
+
+def random_inputs(wanted: Sequence[ProgramInput], seed: int, file: str) -> Inputs:
     """Inputs by a model's own shapes: floats from 0 to 1, other numbers 0 or 1; the same for each seed.
 
     Sizes that may vary are 2, or the smallest that they may be.
@@ -116,12 +123,8 @@ def random_inputs(wanted: Sequence[ProgramInput] | None, seed: int, file: str) -
     Raises:
         ArchiveError: the model does not say what it takes.
     """
-    if wanted is None or any(not each.dtype for each in wanted):
-        found = "none" if wanted is None else "; ".join(each.text for each in wanted)
-        raise ArchiveError(
-            f"does not say the shapes of its inputs ({found}): give them, as in --input 1x3x224x224",
-            file=file,
-        )
+    if any(not each.dtype for each in wanted):
+        raise without_shapes("; ".join(each.text for each in wanted), file)
     generator = torch.Generator().manual_seed(seed)
     made = []
     for each in wanted:
@@ -134,9 +137,10 @@ def random_inputs(wanted: Sequence[ProgramInput] | None, seed: int, file: str) -
     return Inputs(tuple(made), {})
 
 
-def _least(wanted: ProgramInput, size: str) -> int:
-    least, most = wanted.ranges.get(size, (2, None))
-    return max(least, 2) if most is None or most >= 2 else least  # noqa: PLR2004 (not a special size)
+def _least(each: ProgramInput, size: str) -> int:
+    """The smallest value of a size that may vary; programs specialise 0 and 1, so 2 if that is in range."""
+    low, high = each.ranges.get(size, (2, None))
+    return low if high is not None and high < 2 else max(low, 2)  # noqa: PLR2004
 
 
 def by_position(given: Inputs, names: Sequence[str], wants: str, file: str) -> Inputs:

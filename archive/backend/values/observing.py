@@ -6,15 +6,14 @@ import tempfile
 import weakref
 from collections import Counter
 from hashlib import sha256
-from math import isfinite
-from typing import IO, TYPE_CHECKING, Any
+from math import isfinite, nan
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from archive.backend.pytorch import message_of
-from archive.debuginfo.profiles.places import UNKNOWN_PLACE
-from archive.debuginfo.values.observed import Kept, Observed, ObservedOperation, Summary
+from archive.debuginfo.values.observed import Kept, Observed, ObservedOperation, Range, Summary
 from archive.effects.nested import tensors_in
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class KeptValues:
     def add(self, tensor: torch.Tensor) -> Kept:
         """Keep a dense tensor."""
         data = _bytes_of(tensor)
-        kept = Kept(self._size, len(data), tuple(tensor.shape), name_of(tensor.dtype))
+        kept = Kept(self._size, len(data))
         self._file.write(data)
         self._size += len(data)
         return kept
@@ -59,12 +58,26 @@ class KeptValues:
         self._file.seek(kept.offset)
         return self._file.read(kept.size)
 
-    def tensor(self, kept: Kept) -> torch.Tensor:
-        """A tensor as it was kept."""
-        kind = getattr(torch, kept.dtype)
-        if not kept.size:
-            return torch.empty(kept.shape, dtype=kind)
-        return torch.frombuffer(bytearray(self.bytes_of(kept)), dtype=kind).reshape(kept.shape)
+    def tensor(self, result: Summary) -> torch.Tensor:
+        """A tensor as it was kept.
+
+        Raises:
+            ValueError: it was not kept.
+        """
+        if result.kept is None:
+            raise ValueError("values were not kept: run(..., keep=True)")
+        kind = getattr(torch, result.dtype)
+        if not result.kept.size:
+            return torch.empty(result.shape, dtype=kind)
+        return torch.frombuffer(bytearray(self.bytes_of(result.kept)), dtype=kind).reshape(result.shape)
+
+
+class _Noted(NamedTuple):
+    """An operation without its place."""
+
+    op: str
+    results: tuple[Summary, ...]
+    inputs: tuple[Range, ...]
 
 
 class Recorder:
@@ -72,85 +85,73 @@ class Recorder:
 
     Args:
         form: what runs the model.
-        kept: where values are kept; None to keep none.
+        values: where they are kept; None to keep none.
 
     Attributes:
         observed: what was seen; places are added by :meth:`finish`.
         failure: the operator that failed, and its message, which TorchScript loses; None if none did.
     """
 
-    def __init__(self, form: str, kept: KeptValues | None) -> None:
+    def __init__(self, form: str, values: KeptValues | None) -> None:
         self.observed = Observed(form)
         self.failure: tuple[str, str] | None = None
-        self._kept = kept
-        self._results: list[tuple[str, tuple[Summary, ...], tuple[Kept, ...], tuple[Summary, ...]]] = []
+        self._values = values
+        self._noted: list[_Noted] = []
         self._first: dict[str, int] = {}
-        self._outputs: tuple[tuple[Summary, ...], tuple[Kept, ...]] | None = None
 
     def __len__(self) -> int:
-        return len(self._results)
+        return len(self._noted)
 
     @property
     def ops(self) -> list[str]:
         """The operators that ran."""
-        return [op for op, *_ in self._results]
+        return [noted.op for noted in self._noted]
 
-    def note(self, op: str, before: Sequence[Summary], given: object, result: object) -> None:
+    def note(self, op: str, before: Sequence[Range], given: object, result: object) -> None:
         """Note the results of an operation.
 
         Args:
             before: the ranges of arguments that it may have changed, as they were.
             given: its arguments.
         """
-        tensors = [dense(tensor) for tensor in tensors_in(result)]
-        results = tuple(map(summary, tensors))
-        kept = tuple(map(self._kept.add, tensors)) if self._kept is not None else ()
-        self._results.append((op, results, kept, self._inputs(results, before, given)))
+        results = self._summaries(result)
+        kinds = [
+            kind
+            for kind in ("nan", "inf")
+            if kind not in self._first and any(getattr(each, kind) for each in results)
+        ]
+        inputs = (*(before or ranges_in(given)),) if kinds else ()
+        made = [kind for kind in kinds if _makes(kind, inputs, given)]
+        self._first |= dict.fromkeys(made, len(self._noted))
+        self._noted.append(_Noted(op, results, inputs if made else ()))
 
-    def outputs(self, result: object) -> None:
+    def note_outputs(self, result: object) -> None:
         """Note what the model returns."""
-        tensors = [dense(tensor) for tensor in tensors_in(result)]
-        kept = tuple(map(self._kept.add, tensors)) if self._kept is not None else ()
-        self._outputs = tuple(map(summary, tensors)), kept
+        self.observed.outputs = self._summaries(result)
 
-    def _inputs(
-        self, results: Sequence[Summary], before: Sequence[Summary], given: object
-    ) -> tuple[Summary, ...]:
-        """Summaries of the arguments of an operation that is the first to make a NaN or infinite number."""
-        made = [kind for kind in ("nan", "inf") if any(getattr(each, kind) for each in results)]
-        wanted = [kind for kind in made if kind not in self._first]
-        if not wanted:
-            return ()
-        inputs = before or tuple(summary(dense(tensor)) for tensor in tensors_in(given))
-        for kind in wanted:
-            has = any(getattr(each, kind) for each in inputs)
-            asked = kind == "inf" and any(not isfinite(number) for number in _floats_in(given))
-            if not has and not asked:
-                self._first[kind] = len(self._results)
-        return tuple(inputs) if len(self._results) in self._first.values() else ()
+    def _summaries(self, result: object) -> tuple[Summary, ...]:
+        """A summary of each tensor of a result, whose values are kept if they should be."""
+        tensors = [dense(tensor) for tensor in tensors_in(result)]
+        if self._values is None:
+            return (*map(summary, tensors),)
+        return tuple(summary(tensor)._replace(kept=self._values.add(tensor)) for tensor in tensors)
 
     def finish(self, places: Sequence[tuple[OperationPlace, int | str | None] | None]) -> Observed:
         """The run, with the place and key of each operation; operations without are left out."""
         observed, visits = self.observed, Counter[object]()
         by_number: dict[int, ObservedOperation] = {}
-        for number, ((op, results, kept, inputs), found) in enumerate(
-            zip(self._results, places, strict=True)
-        ):
+        for number, ((op, results, inputs), found) in enumerate(zip(self._noted, places, strict=True)):
             if found is None or op in SILENT or not results:
                 continue
             place, key = found
             visit = visits[place, key, op]
             visits[place, key, op] += 1
-            made = ObservedOperation(len(observed.operations), op, place, key, visit, results, kept, inputs)
+            made = ObservedOperation(len(observed.operations), op, place, key, visit, results, inputs)
             by_number[number] = made
             observed.operations.append(made)
         observed.first_nan, observed.first_inf = (
             by_number.get(self._first.get(kind, -1)) for kind in ("nan", "inf")
         )
-        if self._outputs is not None:
-            observed.outputs = ObservedOperation(
-                len(observed.operations), "", UNKNOWN_PLACE, None, 0, *self._outputs
-            )
         return observed
 
 
@@ -177,7 +178,7 @@ class Observer(TorchDispatchMode):  # type: ignore[misc]  # PyTorch has no types
         self._mark(len(self._recorder))
         with without_records():
             schema = func._schema
-            before = [span(dense(each)) for each in tensors_in(given)] if schema.is_mutable else []
+            before = changed_ranges(schema, given)
             try:
                 result = func(*args, **(kwargs or {}))
             except Exception as error:
@@ -195,6 +196,22 @@ class without_records:  # noqa: N801 (used as a function)
 
     def __exit__(self, *_: object) -> None:
         torch._C._autograd._enable_record_function(True)
+
+
+def changed_ranges(schema: Any, given: object) -> tuple[Range, ...]:  # noqa: ANN401 (PyTorch's own)
+    """The ranges of the arguments of an operator that may change them; () of any other operator."""
+    return ranges_in(given) if schema.is_mutable else ()
+
+
+def ranges_in(given: object) -> tuple[Range, ...]:
+    """The range of each tensor of a nested value."""
+    return tuple(range_of(dense(each)) for each in tensors_in(given))
+
+
+def _makes(kind: str, inputs: Sequence[Range], given: object) -> bool:
+    """Whether an operation makes NaNs or infinite numbers that its arguments neither have nor ask for."""
+    asks = kind == "inf" and not all(map(isfinite, _floats_in(given)))
+    return not asks and not any(getattr(each, kind) for each in inputs)
 
 
 def _floats_in(value: object) -> Iterator[float]:
@@ -233,33 +250,28 @@ def _flat(tensor: torch.Tensor) -> torch.Tensor:
 
 def summary(tensor: torch.Tensor) -> Summary:
     """A dense tensor in numbers."""
-    shape, dtype = tuple(tensor.shape), name_of(tensor.dtype)
     flat = _flat(tensor)
     digest = sha256(flat.view(torch.uint8).numpy()).hexdigest()[:DIGEST_DIGITS]
-    if not flat.numel():
-        return Summary(shape, dtype, digest=digest)
     numbers = _real(flat)
     zeros = numbers.numel() - int(torch.count_nonzero(numbers))
-    low, high = _range(numbers)
-    nan = inf = 0
-    if not (isfinite(low) and isfinite(high)):
-        nan, inf = int(torch.isnan(numbers).sum()), int(torch.isinf(numbers).sum())
-        numbers = numbers[torch.isfinite(numbers)]
-        if not numbers.numel():
-            return Summary(shape, dtype, zeros=zeros, nan=nan, inf=inf, digest=digest)
-        low, high = _range(numbers)
-    return Summary(shape, dtype, low, high, *_mean_and_std(numbers), zeros, nan, inf, digest)
+    finite = _finite(numbers)
+    return Summary(
+        tuple(tensor.shape),
+        name_of(tensor.dtype),
+        finite.low,
+        finite.high,
+        *_mean_and_std(finite.numbers),
+        zeros,
+        finite.nan,
+        finite.inf,
+        digest,
+    )
 
 
-def span(tensor: torch.Tensor) -> Summary:
-    """The smallest and largest element of a dense tensor, and whether there are NaNs or infinite numbers."""
-    shape, dtype = tuple(tensor.shape), name_of(tensor.dtype)
-    if not tensor.numel():
-        return Summary(shape, dtype)
-    low, high = _range(_real(tensor.resolve_conj().reshape(-1)))
-    if isfinite(low) and isfinite(high):
-        return Summary(shape, dtype, low, high)
-    return summary(tensor)
+def range_of(tensor: torch.Tensor) -> Range:
+    """The range of a dense tensor."""
+    finite = _finite(_real(tensor.resolve_conj().reshape(-1)))
+    return Range(tuple(tensor.shape), name_of(tensor.dtype), *finite[1:])
 
 
 def _real(flat: torch.Tensor) -> torch.Tensor:
@@ -271,13 +283,36 @@ def _real(flat: torch.Tensor) -> torch.Tensor:
     return flat.float() if flat.element_size() < 4 else flat  # noqa: PLR2004 (bytes)
 
 
-def _range(numbers: torch.Tensor) -> tuple[float, float]:
+class _Finite(NamedTuple):
+    """The finite ones of some numbers, their range, and how many others there are."""
+
+    numbers: torch.Tensor
+    low: float
+    high: float
+    nan: int = 0
+    inf: int = 0
+
+
+def _finite(numbers: torch.Tensor) -> _Finite:
+    low, high = _bounds(numbers)
+    if isfinite(low) and isfinite(high):
+        return _Finite(numbers, low, high)
+    rest = numbers[torch.isfinite(numbers)]
+    nans, infinite = torch.isnan(numbers).sum(), torch.isinf(numbers).sum()
+    return _Finite(rest, *_bounds(rest), int(nans), int(infinite))
+
+
+def _bounds(numbers: torch.Tensor) -> tuple[float, float]:
+    if not numbers.numel():
+        return nan, nan
     low, high = torch.aminmax(numbers)
     return low.item(), high.item()
 
 
 def _mean_and_std(numbers: torch.Tensor) -> tuple[float, float]:
     """The mean, and the standard deviation around it: PyTorch's own ``std_mean`` takes ten times as long."""
+    if not numbers.numel():
+        return nan, nan
     mean = numbers.mean()
     std = torch.linalg.vector_norm(numbers - mean) / numbers.numel() ** 0.5
     if numbers.dtype != torch.float64 and not (isfinite(mean) and isfinite(std)):

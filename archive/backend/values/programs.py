@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx
 
-from archive.backend.values.observing import Recorder, dense, span
+from archive.backend.values.observing import Recorder, changed_ranges
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE
-from archive.effects.nested import tensors_in
 from archive.reader.lookups.nodes import ProgramNode, place_of_node
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def observe_program(
     exported: torch.export.ExportedProgram,
     program: Program,
     inputs: Sequence[object],
-    kept: KeptValues | None,
+    values: KeptValues | None,
 ) -> Observed:
     """Run an exported program once.
 
@@ -38,10 +37,10 @@ def observe_program(
         exported: as PyTorch loads it.
         program: the same as this library reads it, for the places of its nodes.
     """
-    recorder = Recorder(EXPORTED, kept)
+    recorder = Recorder(EXPORTED, values)
     nodes = _Nodes(exported.module(), recorder)
     result = nodes.run(*inputs)
-    recorder.outputs(result)
+    recorder.note_outputs(result)
     sites = {key: site for form in (*program.forms[::-1], program) for key, site in form.sites.items()}
 
     @cache
@@ -78,7 +77,7 @@ class _Nodes(torch.fx.Interpreter):  # type: ignore[misc]  # PyTorch has no type
             return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         given = (args, kwargs)
-        before = [span(dense(each)) for each in tensors_in(given)] if schema.is_mutable else []
+        before = changed_ranges(schema, given)
         result = super().run_node(n)
         self._recorder.note(schema.name, before, given, result)
         self.keys.append(self._scope + n.name)

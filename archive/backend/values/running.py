@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
 from torch.export.pt2_archive._package import load_pt2
@@ -13,7 +13,7 @@ from torch.export.pt2_archive._package import load_pt2
 from archive.backend.pytorch import message_of
 from archive.backend.values.comparing import compared
 from archive.backend.values.eager import observe_eager
-from archive.backend.values.inputs import Inputs, by_position, random_inputs
+from archive.backend.values.inputs import Inputs, by_position, random_inputs, without_shapes
 from archive.backend.values.observing import KeptValues
 from archive.backend.values.programs import observe_program
 from archive.backend.values.scripts import Script
@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from archive.debuginfo.values.gaps import ValueDiff
-    from archive.debuginfo.values.observed import Observed, ObservedOperation, ValueRow, ValueView
+    from archive.debuginfo.values.observed import (
+        Kept,
+        Observed,
+        ObservedOperation,
+        RowView,
+        Summary,
+        ValueRow,
+    )
     from archive.formats.exported.program import Program
     from archive.io.mapped import Source
     from archive.io.output import Sink
@@ -57,10 +64,10 @@ class Run:
         first_inf: the same of infinite numbers, which no argument asked for.
     """
 
-    def __init__(self, file: str, inputs: Inputs, observed: Observed, kept: KeptValues | None) -> None:
+    def __init__(self, file: str, inputs: Inputs, observed: Observed, values: KeptValues | None) -> None:
         self.file, self.inputs = file, inputs
         self.observed = observed
-        self._kept = kept
+        self._kept = values
         self.form, self.operations, self.unseen = observed.form, observed.operations, observed.unseen
         self.first_nan, self.first_inf = observed.first_nan, observed.first_inf
 
@@ -82,7 +89,7 @@ class Run:
         """The operations of a line: ``models/net.py:57``, or any end of that path."""
         return [*self.observed.at(line)]
 
-    def rows_by(self, view: ValueView) -> list[ValueRow]:
+    def rows_by(self, view: RowView) -> list[ValueRow]:
         """One row for each line, module or operator, in the order in which they first ran."""
         return self.observed.rows_by(view)
 
@@ -92,7 +99,7 @@ class Run:
         Raises:
             ValueError: values were not kept.
         """
-        return self._values.tensor(operation.kept[result])
+        return self._values.tensor(operation.results[result])
 
     def diff(self, base: Run, *, tolerance: float = DEFAULT_TOLERANCE) -> ValueDiff:
         """How far this run is from another one of the same model, operation by operation.
@@ -118,26 +125,31 @@ class Run:
         Raises:
             ValueError: values were not kept.
         """
-        kept = [*self._named()]
+        values = self._values
         tensors, at = dict[str, Any](), 0
-        for name, each in kept:
-            if each.dtype not in SAFE_DTYPES:
-                raise ArchiveError(f"safetensors have no {each.dtype}", place=name)
-            offsets = [at, at + each.size]
-            tensors[name] = {"dtype": SAFE_DTYPES[each.dtype], "shape": each.shape, "data_offsets": offsets}
-            at += each.size
+        for name, result, kept in self._named():
+            if result.dtype not in SAFE_DTYPES:
+                raise ArchiveError(f"safetensors have no {result.dtype}", place=name)
+            offsets = [at, at + kept.size]
+            tensors[name] = {
+                "dtype": SAFE_DTYPES[result.dtype],
+                "shape": result.shape,
+                "data_offsets": offsets,
+            }
+            at += kept.size
         places = {_name(operation): json.dumps(_place(operation)) for operation in self.operations}
         with replacing(target, force=force) as file:
             file.write(build_header(tensors, places))
-            for _, each in kept:
-                file.write(self._values.bytes_of(each))
+            for _, _, kept in self._named():
+                file.write(values.bytes_of(kept))
 
-    def _named(self) -> Iterator[tuple[str, Any]]:
-        """The name of each kept value in a file, and where it is kept."""
+    def _named(self) -> Iterator[tuple[str, Summary, Kept]]:
+        """Each kept result, with its name in a file of values."""
         for operation in self.operations:
             name = _name(operation)
-            for number, each in enumerate(operation.kept):
-                yield (f"{name}.{number}" if number else name), each
+            for number, result in enumerate(operation.results):
+                if result.kept is not None:
+                    yield (f"{name}.{number}" if number else name), result, result.kept
 
     @property
     def _values(self) -> KeptValues:
@@ -184,8 +196,8 @@ def run(
     Raises:
         ArchiveError: the model cannot be run with these inputs.
     """
-    given = Inputs(inputs, dict(named or {}))
-    kept = KeptValues() if keep else None
+    values = KeptValues() if keep else None
+    call = _Call(Inputs(inputs, dict(named or {})), method, seed, values)
     try:
         with torch.random.fork_rng(devices=[]), torch.inference_mode():
             torch.manual_seed(0)
@@ -193,20 +205,28 @@ def run(
                 model = _saved(model)
             if isinstance(model, torch.nn.Module):
                 name = type(model).__name__
+                given = call.inputs
                 with _failing(name, method, given, "a call that the module takes"):
-                    observed = observe_eager(model, *given.copied(), kept)
+                    observed = observe_eager(model, *given.copied(), values)
             else:
                 with open_archive(model, companion=companion, kinds=RUN_KINDS, limits=limits) as opened:
                     name = opened.file
-                    if opened.recognised.kind is FileKind.EXPORTED:
-                        given, observed = _run_program(model, opened, given, kept, method, seed)
-                    else:
-                        given, observed = _run_script(model, opened, given, kept, method, seed)
+                    run_it = _run_program if opened.recognised.kind is FileKind.EXPORTED else _run_script
+                    given, observed = run_it(model, opened, call)
     except BaseException:
-        if kept is not None:
-            kept.close()
+        if values is not None:
+            values.close()
         raise
-    return Run(name, given, observed, kept)
+    return Run(name, given, observed, values)
+
+
+class _Call(NamedTuple):
+    """What :func:`run` is asked for."""
+
+    inputs: Inputs
+    method: str
+    seed: int | None
+    values: KeptValues | None
 
 
 def _saved(module: torch.jit.ScriptModule) -> bytes:
@@ -216,34 +236,33 @@ def _saved(module: torch.jit.ScriptModule) -> bytes:
     return file.getvalue()
 
 
-def _run_program(  # noqa: PLR0917 (what ``run`` is given)
-    source: Source, opened: Archive, given: Inputs, kept: KeptValues | None, method: str, seed: int | None
-) -> tuple[Inputs, Observed]:
+def _run_program(source: Source, opened: Archive, call: _Call) -> tuple[Inputs, Observed]:
     """Run an exported program, by default with the sample inputs that it has."""
-    program = _program(opened, method)
-    if seed is not None:
-        given = random_inputs(program.inputs, seed, opened.file)
+    program = _program(opened, call.method)
+    parameters = program.inputs or ()
+    given = call.inputs
+    if call.seed is not None:
+        given = random_inputs(parameters, call.seed, opened.file)
     exported = _loaded(source, opened.file, program.name)
     if given.is_empty and exported.example_inputs is not None:
         given = Inputs(*exported.example_inputs)
-    wants = "; ".join(each.text for each in program.inputs or ()) or "no inputs"
-    given = by_position(given, [each.name for each in program.inputs or ()], wants, opened.file)
+    wants = "; ".join(each.text for each in parameters) or "no inputs"
+    given = by_position(given, [each.name for each in parameters], wants, opened.file)
     with _failing(opened.file, program.name, given, wants):
-        return given, observe_program(exported, program, given.copied().args, kept)
+        return given, observe_program(exported, program, given.copied().args, call.values)
 
 
-def _run_script(  # noqa: PLR0917 (what ``run`` is given)
-    source: Source, opened: Archive, given: Inputs, kept: KeptValues | None, method: str, seed: int | None
-) -> tuple[Inputs, Observed]:
+def _run_script(source: Source, opened: Archive, call: _Call) -> tuple[Inputs, Observed]:
     """Run a method of TorchScript, by default with the sample inputs that the archive has."""
-    if seed is not None:
-        given = random_inputs(None, seed, opened.file)  # which are never known
-    script = Script(source, opened, method)
+    script = Script(source, opened, call.method)
+    if call.seed is not None:
+        raise without_shapes(script.wants, opened.file)
+    given = call.inputs
     if given.is_empty and script.parameters:
         given = Inputs(script.bundled(), {})
     given = by_position(given, [name for name, _ in script.parameters], script.wants, opened.file)
-    with _failing(opened.file, method, given, script.wants):
-        return given, script.observe(given.copied().args, kept)
+    with _failing(opened.file, call.method, given, script.wants):
+        return given, script.observe(given.copied().args, call.values)
 
 
 def _program(opened: Archive, name: str) -> Program:

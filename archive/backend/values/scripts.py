@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 MARK = "debug-archive: operation "
 PUSH = "push"
+DISPATCH = "PythonDispatchMode"
+"""PyTorch's event around our observer, in its own events of the operator."""
 
 
 class Script:
@@ -76,11 +78,11 @@ class Script:
             samples = getattr(self._module, name)() if self._module._c._has_method(name) else ()
         return tuple(samples[0]) if samples else ()
 
-    def observe(self, inputs: Sequence[object], kept: KeptValues | None) -> Observed:
+    def observe(self, inputs: Sequence[object], values: KeptValues | None) -> Observed:
         """Run it once, without optimisation."""
         if self._lite is not None:
             self._lite.check(inputs)
-        recorder = Recorder(LITE if self.on_lite else TORCHSCRIPT, kept)
+        recorder = Recorder(LITE if self.on_lite else TORCHSCRIPT, values)
         try:
             with _profiled() as events, Observer(recorder, _mark), torch.jit.optimized_execution(False):
                 result = self._run(*inputs)
@@ -91,7 +93,7 @@ class Script:
             *_, place = self._places(events, len(recorder) + 1)
             line = place[0].source if place else None
             raise RuntimeError(f"{op} at {line or NO_SOURCE}: {message}") from error
-        recorder.outputs(result)
+        recorder.note_outputs(result)
         return recorder.finish(self._places(events, len(recorder)))
 
     def _places(self, events: Sequence[Any], count: int) -> list[Place | None]:
@@ -144,10 +146,6 @@ def _script_places(events: Sequence[Any], count: int, places: StockPlaces) -> li
         elif event.kind() == PUSH and event.name() != DISPATCH:
             operator = event.name()
     return found
-
-
-DISPATCH = "PythonDispatchMode"
-"""PyTorch's event around our observer, in its own events of the operator."""
 
 
 def _lite_places(

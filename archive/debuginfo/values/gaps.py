@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.quick_dataclass import dataclass
 from archive.base.source_files import is_pytorchs
-from archive.debuginfo.values.pairing import Pairs, family
+from archive.debuginfo.values.pairing import Pair, Pairs, family
 
 if TYPE_CHECKING:
     from archive.debuginfo.values.observed import Observed, ObservedOperation
-from archive.debuginfo.values.pairing import Pair
 
 DEFAULT_TOLERANCE = 1e-5
-FLOATS = ("float", "bfloat", "complex")
-"""Begin the names of dtypes whose numbers are not whole."""
 CHOOSING = frozenset(
     [
         "argmax",

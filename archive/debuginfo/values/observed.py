@@ -15,9 +15,15 @@ if TYPE_CHECKING:
 
     from archive.debuginfo.profiles.places import OperationPlace
 
-ValueView: TypeAlias = Literal["operation", "line", "module", "operator"]
-VALUE_VIEWS: tuple[ValueView, ...] = ("operation", "line", "module", "operator")
-"""What a row of a table stands for."""
+RowView: TypeAlias = Literal["line", "module", "operator"]
+"""What a row of several operations stands for."""
+
+
+class Kept(NamedTuple):
+    """The place of a tensor's bytes in the file of kept values."""
+
+    offset: int
+    size: int
 
 
 class Summary(NamedTuple):
@@ -34,6 +40,7 @@ class Summary(NamedTuple):
         nan: how many are not a number.
         inf: how many are infinite.
         digest: the first 8 bytes of SHA-256 of the elements in row-major order, as hexadecimal digits.
+        kept: where its bytes are; None if values are not kept.
     """
 
     shape: tuple[int, ...]
@@ -46,20 +53,27 @@ class Summary(NamedTuple):
     nan: int = 0
     inf: int = 0
     digest: str = ""
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether no element is NaN or infinite."""
-        return not (self.nan or self.inf)
+    kept: Kept | None = None
 
 
-class Kept(NamedTuple):
-    """The place of a tensor's bytes in the file of kept values; its shape and dtype as they are there."""
+class Range(NamedTuple):
+    """The range of a tensor that an operation was given, as it was before.
 
-    offset: int
-    size: int
+    Attributes:
+        shape: its sizes.
+        dtype: of its elements: ``float32``.
+        low: the smallest finite element; NaN if there is none.
+        high: the largest one, likewise.
+        nan: how many are not a number.
+        inf: how many are infinite.
+    """
+
     shape: tuple[int, ...]
     dtype: str
+    low: float
+    high: float
+    nan: int
+    inf: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +87,7 @@ class ObservedOperation:
         key: its debug handle, or the name of its node in an exported program; None if its form has neither.
         visit: how often it ran before in this run, as in a loop.
         results: a summary of each tensor that it returned.
-        kept: their bytes; () if they are not kept.
-        inputs: summaries of its arguments, where it is the first to make a NaN or an infinite number.
+        inputs: the ranges of its arguments, where it is the first to make a NaN or an infinite number.
     """
 
     number: int
@@ -83,8 +96,7 @@ class ObservedOperation:
     key: int | str | None
     visit: int
     results: tuple[Summary, ...]
-    kept: tuple[Kept, ...] = ()
-    inputs: tuple[Summary, ...] = ()
+    inputs: tuple[Range, ...] = ()
 
     @property
     def line(self) -> str:
@@ -140,7 +152,7 @@ class Observed:
         unseen: what ran without being seen, and how often.
         first_nan: the first operation that returned a NaN although no argument had one; None if none did.
         first_inf: the same of infinite numbers, which no argument asked for.
-        outputs: the tensors that the model returned, as one more operation; None before it has.
+        outputs: a summary of each tensor that the model returned.
     """
 
     form: str
@@ -148,7 +160,7 @@ class Observed:
     unseen: Counter[str] = field(default_factory=Counter)
     first_nan: ObservedOperation | None = None
     first_inf: ObservedOperation | None = None
-    outputs: ObservedOperation | None = None
+    outputs: tuple[Summary, ...] = ()
 
     @property
     def has_nan(self) -> bool:
@@ -163,16 +175,16 @@ class Observed:
             if any(is_line(line, each.file, each.number) for each in lines):
                 yield operation
 
-    def rows_by(self, view: ValueView) -> list[ValueRow]:
+    def rows_by(self, view: RowView) -> list[ValueRow]:
         """One row for each line, module or operator, in the order in which they first ran."""
         groups: dict[str, list[ObservedOperation]] = {}
-        name_of = NAMES[view]
+        name_of = ROW_NAMES[view]
         for operation in self.operations:
             groups.setdefault(name_of(operation), []).append(operation)
         return [_row(name, view, found) for name, found in groups.items()]
 
 
-NAMES: dict[ValueView, Callable[[ObservedOperation], str]] = {
+ROW_NAMES: dict[RowView, Callable[[ObservedOperation], str]] = {
     "line": lambda operation: operation.line,
     "module": lambda operation: operation.place.module,
     "operator": lambda operation: operation.op,
@@ -190,7 +202,7 @@ def is_line(asked: str, file: str, number: int) -> bool:
     return digits == str(number) and (file == path or file.endswith("/" + path))
 
 
-def _row(name: str, view: ValueView, operations: Sequence[ObservedOperation]) -> ValueRow:
+def _row(name: str, view: RowView, operations: Sequence[ObservedOperation]) -> ValueRow:
     results = [result for operation in operations for result in operation.results]
     return ValueRow(
         name,
@@ -205,7 +217,7 @@ def _row(name: str, view: ValueView, operations: Sequence[ObservedOperation]) ->
     )
 
 
-def _text(view: ValueView, place: OperationPlace) -> str:
+def _text(view: RowView, place: OperationPlace) -> str:
     if view == "line":
         return place.source.words if place.source else ""
     return place.levels[-1].type if view == "module" else ""
