@@ -208,7 +208,7 @@ def changed_etdump(chance: Random, data: bytes) -> bytes:
 
 def _dumps() -> list[bytes]:
     """ETDumps of one program."""
-    return [etdumps.dump(name).read_bytes() for name in ("region", "failed", "values")]
+    return [etdumps.dump(name).read_bytes() for name in ("region", "failed", "values", "device")]
 
 
 TARGETS |= {"etdump": Target(read_etdump, _dumps, changed_etdump)}

@@ -113,8 +113,7 @@ class TableField(NamedTuple):
     @property
     def type(self) -> str:
         """The numpy type of the number in the table: ``<u4`` for a reference."""
-        form = self.item if isinstance(self.item, FormatField) else Int32ul
-        return str(form.fmtstr[0] + NUMPY_TYPES[form.fmtstr[1:]])
+        return number_type(self.item if isinstance(self.item, FormatField) else Int32ul)
 
 
 def _field(number: int, declared: Renamed) -> TableField:
@@ -130,6 +129,11 @@ def _field(number: int, declared: Renamed) -> TableField:
 def size_of(item: Construct) -> int:
     """Bytes of an item in a table or vector: those of a number, or of a reference."""
     return int(item.length) if isinstance(item, FormatField) else SIZE
+
+
+def number_type(form: FormatField) -> str:
+    """The numpy type of a number: ``<u4``."""
+    return str(form.fmtstr[0] + NUMPY_TYPES[form.fmtstr[1:]])
 
 
 class Vector(Construct):  # type: ignore[misc]  # it has no types

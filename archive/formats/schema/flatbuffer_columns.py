@@ -2,7 +2,7 @@
 
 A column has an entry for each of n tables. What a field refers to is found for all of them in one step:
 :meth:`Tables.tables` and :meth:`Tables.vectors` return the tables that a field leads to, one for each table
-that has the field, or as many as each vector has.
+that has the field, or as many as each vector has; :meth:`Tables.number_vectors` the numbers of vectors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ import numpy as np
 from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.strings import decoded
-from archive.formats.schema.flatbuffer import NOTHING, SIZE, VTABLE_HEAD, Table, Vector, bounds
+from archive.formats.schema.flatbuffer import (
+    NOTHING,
+    SIZE,
+    VTABLE_HEAD,
+    Table,
+    bounds,
+    number_type,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,17 +149,28 @@ class Tables:
 
     def vectors(self, name: str) -> tuple[np.ndarray, Tables]:
         """The vectors of tables that a field refers to: how many each has (n), and the tables of all (m)."""
-        vector: Vector = self._declared.fields[name].item
+        counts, elements = self._elements(name, SIZE)
+        item = self._declared.fields[name].item.item
+        tables = elements + self._buffer.numbers(elements, REFERENCE, self._what(name))
+        return counts, Tables(self._buffer, item, tables)
+
+    def number_vectors(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors of numbers that a field refers to: how many each has (n), and all numbers (m)."""
+        item = self._declared.fields[name].item.item
+        counts, elements = self._elements(name, size_of(item))
+        return counts, self._buffer.numbers(elements, number_type(item), self._what(name))
+
+    def _elements(self, name: str, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """How many elements of some bytes each vector of a field has (n), and the places of all (m)."""
         buffer, what, places = self._buffer, self._what(name), self.references(name)
         counts = np.zeros(len(places), np.int64)
         is_there = places != NOTHING
         counts[is_there] = buffer.numbers(places[is_there], REFERENCE, f"the length of {what}")
         total = int(counts.sum())
-        if SIZE * total > len(buffer):
+        if size * total > len(buffer):
             raise ArchiveError(expected=buffer.within(what), found=f"{total:,}")
         before = np.repeat(np.cumsum(counts) - counts, counts)
-        elements = np.repeat(places + SIZE, counts) + SIZE * (np.arange(total) - before)
-        return counts, Tables(buffer, vector.item, elements + buffer.numbers(elements, REFERENCE, what))
+        return counts, np.repeat(places + SIZE, counts) + size * (np.arange(total) - before)
 
     def texts(self, name: str) -> tuple[np.ndarray, Sequence[str]]:
         """The strings that a field refers to: see :meth:`FlatBuffer.texts`."""
