@@ -297,6 +297,14 @@ def test_a_tensor_of_another_order_in_memory_is_as_its_strides_say() -> None:
             assert device.value(device.operations[0]).tolist() == [[0, 2, 4], [1, 3, 5]]
 
 
+def test_a_tensor_without_elements_has_no_place_in_the_buffer() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RecordedRuns, "fitting", lambda *_: ["forward"])
+        data = built([Block([Value(0, 0, [(6, [0, 3], [3, 1], -1)]), *CALL])])
+        with archive.run(data, companion=record("device"), buffer=b"") as device:
+            assert device.value(device.operations[0]).shape == (0, 3)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_a_changed_dump_is_read_or_refused(seed: int) -> None:
     chance = Random(seed)  # noqa: S311 (the same in each run)

@@ -127,7 +127,9 @@ class _Tensors:
         if not _is_dense(noted):
             sizes = f"sizes {[*noted.sizes]} and strides {[*noted.strides]}"
             raise ArchiveError(f"{where} has {sizes}, which are of no tensor without gaps")
-        count = prod(noted.sizes)
+        count, kind = prod(noted.sizes), getattr(torch, dtype)
+        if not count:  # its offset is -1
+            return torch.empty(noted.sizes, dtype=kind)
         size, begin = count * WIDTHS[dtype], noted.offset
         if begin < 0 or begin + size > len(self._data):
             raise ArchiveError(
@@ -136,9 +138,6 @@ class _Tensors:
         self._taken += size
         if self._taken > len(self._data):
             raise ArchiveError("values share bytes")
-        kind = getattr(torch, dtype)
-        if not count:
-            return torch.empty(noted.sizes, dtype=kind)
         flat = torch.frombuffer(bytearray(self._data[begin : begin + size]), dtype=kind)
         return flat.as_strided(noted.sizes, noted.strides)
 
