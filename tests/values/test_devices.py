@@ -185,7 +185,9 @@ def test_a_buffer_without_an_etdump_is_refused() -> None:
 # --- programs of ETRecords
 
 
-@pytest.mark.parametrize("name", ["mapped", "methods", "quantised", "region", "shop", "sized", "xnnpack"])
+@pytest.mark.parametrize(
+    "name", ["fork", "mapped", "methods", "quantised", "region", "shop", "sized", "xnnpack"]
+)
 def test_both_programs_of_a_record_compute_the_same(name: str) -> None:
     with archive.run(record(name)) as edge, archive.run(record(name), method="exported_program") as exported:
         assert edge.operations

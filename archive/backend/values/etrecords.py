@@ -2,7 +2,8 @@
 
 A method's program is in ExecuTorch's edge dialect: its operators are PyTorch's, under another name. Those of
 ``dim_order_ops`` are PyTorch's, too, with the order of dimensions in memory, which changes no value.
-ExecuTorch 1.5 writes version 5.4 of PyTorch's schema of programs, whose parts all are in version 8.
+ExecuTorch 1.5 writes version 5.4 of PyTorch's schema of programs, whose parts all are in version 8; but what
+``cond`` returns is one list there, and a tensor each in version 8.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.json_text import read_json
 from archive.formats.etrecord import edge_program
-from archive.formats.exported.loaded import OPERATORS
+from archive.formats.exported.loaded import HIGHER_ORDER, OPERATORS
 from archive.formats.record_kinds import BESIDE
 from archive.reader.lookups.nodes import EDGE_OPERATORS
 
@@ -75,6 +76,8 @@ def loaded_program(opened: Archive, program: Program) -> torch.export.ExportedPr
         tree = read_json(opened.records[name].view())
         for node in _nodes(tree):
             _in_pytorchs_operators(node)
+            if node["target"].startswith(HIGHER_ORDER):
+                _return_each(node)
     tree["verifiers"] = VERIFIERS
     try:
         beside = [_tensors(opened, name + ending) for ending in BESIDE]
@@ -119,6 +122,13 @@ def _in_pytorchs_operators(node: dict[str, Any]) -> None:
             each for each in node["inputs"] if not (isinstance(each, dict) and each.get("name") == ORDER)
         ]
     node["target"] = target
+
+
+def _return_each(node: dict[str, Any]) -> None:
+    """Make a node that holds graphs return a tensor each in place of one list."""
+    match node.get("outputs"):
+        case [{"as_tensors": [*tensors]}]:
+            node["outputs"] = [{"as_tensor": tensor} for tensor in tensors]
 
 
 def _tensors(opened: Archive, record: str) -> Any:  # noqa: ANN401 (of tensors)
