@@ -46,9 +46,11 @@ def compared(
         return gap_of(mine_values.tensor(one), base_values.tensor(other))
 
     for pair in made.pairs.pairs:
-        if is_same:
+        # Of results that are not all noted, it is not known which is which.
+        is_whole = not is_same or len(pair.mine.results) == len(pair.base.results)
+        if is_same and is_whole:
             _check_sizes(pair)
-        gaps = [gap(*results) for results in _comparable(pair)]
+        gaps = [gap(*results) for results in _comparable(pair)] if is_whole else []
         if gaps:
             made.gaps.append(ValueGap(pair, max(gaps, key=lambda each: (bool(each.odd), each.max_rel))))
         else:
