@@ -31,7 +31,7 @@ from archive.render.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from archive.backend.values.inputs import Inputs
     from archive.backend.values.running import Run
@@ -56,7 +56,10 @@ RANDOM = "random:"
     "as `profile` takes it: sizes and type (1x3x32x32, 16:int64), or a value as JSON. May be repeated.",
     show_default="the sample inputs that the file has",
 )
-@options.companion_option("Debug info of FILE, if that was split off.", is_file=True)
+@options.companion_option(
+    "Debug info of FILE, if that was split off; of an ETDump, the ETRecord of the program that ran.",
+    is_file=True,
+)
 @click.option(
     "--method", default="forward", show_default=True, help="The method to run, or the program of several."
 )
@@ -67,7 +70,15 @@ RANDOM = "random:"
     help="Run this form of the model, too, with the same inputs, and show where FILE parts from it.",
 )
 @click.option(
-    "--base-companion", type=click.Path(dir_okay=False), help="Debug info of the base, if split off."
+    "--base-companion",
+    type=click.Path(dir_okay=False),
+    help="The same of the base.",
+    show_default="of an ETDump, FILE if that is an ETRecord",
+)
+@click.option(
+    "--buffer",
+    type=click.Path(dir_okay=False),
+    help="The values that ExecuTorch's runtime noted, if FILE or the base is an ETDump: its debug buffer.",
 )
 @click.option(
     "--tolerance",
@@ -114,7 +125,11 @@ def command(
     """Run a model, and show what each of its operations computed, at its line of the model's source.
 
     PyTorch loads and runs FILE and the base: their code must be trusted. FILE is a TorchScript or lite
-    archive, or an exported program. TorchScript runs without optimisation, random numbers have seed 0.
+    archive, an exported program, or an ETRecord, whose program runs. TorchScript runs without optimisation,
+    random numbers have seed 0.
+
+    FILE or the base may be an ETDump with its debug buffer: values that ExecuTorch's runtime noted on a
+    device. Nothing of it runs. It is compared with the other one, whichever of both it is.
 
     With --base, two forms of one model run with the same inputs: scripted, traced, frozen, quantised,
     lowered, exported. Their operations are put side by side by module, line and operator; the first line
@@ -128,6 +143,7 @@ def command(
       debug-archive run model.pt --input inputs.pt --watch models/net.py:57
       debug-archive run quantised.pt2 --base model.pt --input inputs.pt --tolerance 0.01
       debug-archive run model.pt --input inputs.pt --save values.safetensors
+      debug-archive run model.etrecord --input inputs.pt --base run.etdp --buffer debug.bin
     """  # noqa: D301 (click reads the backspace)
     if base is not None and (first_nan or watch or save):
         raise click.UsageError("--first-nan, --watch and --save are of one run: leave --base out")
@@ -138,10 +154,10 @@ def command(
     if save is not None:
         check_target(save, force=given["force"])  # refused before anything runs
     asked = _Asked(inputs, given["method"], given["limits"])
-    model = _Model(file, given["companion"])
-    if base is not None:
-        diff = _diff(asked, model, _Model(base, given["base_companion"]), given["tolerance"])
-        names = name_of(file), name_of(base)
+    model, reference = _models(file, base, given)
+    if reference is not None:
+        diff = _diff(asked, model, reference, given["tolerance"])
+        names = name_of(model.file), name_of(reference.file)
         if as_json:
             facts = comparison_facts(*names, diff)
             if showing.form in ROW_FORMS:
@@ -150,6 +166,8 @@ def command(
         else:
             printing.show(comparison_text(diff, *names, view, rows))
         return Cause.PARTS.when(diff.is_beyond)
+    if model.is_dump and first_nan:
+        raise click.UsageError("an ETDump does not say what an operation was given: leave --first-nan out")
     with asked.run(model, keep=bool(watch or save)) as run:
         _note_lacking(run, model)
         if save is not None:
@@ -168,13 +186,33 @@ def command(
         return Cause.PARTS.when(first_nan and (run.first_inf or run.observed.has_nan))
 
 
+def _models(file: str, base: str | None, given: Mapping[str, Any]) -> tuple[_Model, _Model | None]:
+    """What runs, and what it is compared with: an ETDump always with the other one."""
+    model = _Model(file, given["companion"], given["buffer"])
+    reference = None if base is None else _Model(base, given["base_companion"], given["buffer"])
+    dumps = [each for each in (model, reference) if each is not None and each.is_dump]
+    if len(dumps) > 1:
+        raise click.UsageError("an ETDump is compared with a model that runs")
+    if (given["buffer"] is not None) is not bool(dumps):
+        why = "values of an ETDump are in a file of their own" if dumps else "it has the values of an ETDump"
+        raise click.UsageError(f"--buffer: {why}")
+    if reference is not None and dumps:
+        dump, other = (model, reference) if dumps[0] is model else (reference, model)
+        of_other = other.file if other.kind is FileKind.ETRECORD else None
+        model, reference = dump._replace(companion=dump.companion or of_other), other
+    if dumps and model.companion is None:
+        option = "--base-companion" if dumps[0].file == base else "-c"
+        raise click.UsageError(f"an ETDump is read with the ETRecord of the program that ran: {option}")
+    return model, reference
+
+
 def _diff(asked: _Asked, model: _Model, base: _Model, tolerance: float) -> ValueDiff:
     """How far a model is from its base; both run with the same inputs.
 
     These are the command's, or else what one of the two has: an exported program, if one is.
     """
     turned = not asked.inputs or any(map(is_random, asked.inputs))
-    turned = turned and base.is_program and not model.is_program
+    turned = model.is_dump or (turned and base.is_program and not model.is_program)
     with ExitStack() as stack:
         first, second = (base, model) if turned else (model, base)
         one = stack.enter_context(asked.run(first, keep=True))
@@ -196,15 +234,26 @@ def _note_lacking(run: Run, model: _Model) -> None:
 
 
 class _Model(NamedTuple):
-    """A file to be run, and its debug info if that was split off."""
+    """A file to be run, and its debug info if that was split off; of an ETDump, its ETRecord and values."""
 
     file: str
     companion: str | None
+    buffer: str | None = None
+
+    @property
+    def kind(self) -> FileKind:
+        """The kind of the file."""
+        return recognise(self.file).kind
 
     @property
     def is_program(self) -> bool:
         """Whether it is an exported program, which has the shapes of its inputs, and often some inputs."""
-        return recognise(self.file).kind is FileKind.EXPORTED
+        return self.kind in {FileKind.EXPORTED, FileKind.ETRECORD}
+
+    @property
+    def is_dump(self) -> bool:
+        """Whether it is an ETDump, of a run that is over."""
+        return self.kind is FileKind.ETDUMP
 
 
 class _Asked(NamedTuple):
@@ -222,7 +271,15 @@ class _Asked(NamedTuple):
         """
         with options.importing_pytorch("run"):
             from archive.backend.values import running  # noqa: PLC0415 (imports PyTorch)
-
+        if model.is_dump:
+            return running.run(
+                model.file,
+                companion=model.companion,
+                buffer=model.buffer,
+                method=self.method,
+                keep=keep,
+                limits=self.limits,
+            )
         seeds = [text.removeprefix(RANDOM) for text in self.inputs if is_random(text)]
         if seeds and len(self.inputs) > 1:
             raise click.UsageError(f"--input {RANDOM}SEED makes all inputs: give it alone")

@@ -59,8 +59,12 @@ def observed_text(observed: Observed, view: ValueView, most: int) -> Printed:
 def head_line(observed: Observed) -> str:
     """A run in one line."""
     head = f"{observed.form}: {counted(len(observed.operations), 'operation')}"
-    unseen = [f"{many:,} {what}" for what, many in observed.unseen.items()]
-    return head + (f"; not seen: {', '.join(unseen)}" if unseen else "")
+    return head + (f"; not seen: {unseen_text(observed)}" if observed.unseen else "")
+
+
+def unseen_text(observed: Observed) -> str:
+    """What ran without being seen."""
+    return ", ".join(f"{many:,} {what}" for what, many in observed.unseen.items())
 
 
 def operations_table(operations: Sequence[ObservedOperation], most: int) -> FittedTable:
@@ -183,6 +187,9 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
         yield "no operation that surely belongs together is beyond the tolerance; the model's result is"
     else:
         yield "no line is beyond the tolerance"
+    for file, observed in ((mine, diff.mine), (base, diff.base)):
+        if observed.unseen:
+            yield f"not seen in {file}: {unseen_text(observed)}"
     if left := [each for each in pairs.left[0] if computes(each)]:
         shown = ", ".join(f"{_place(each)} {each.op}" for each in left[:3])
         yield f"only in {mine}: {shown}{', …' if len(left) > 3 else ''}"  # noqa: PLR2004 (those before)
@@ -434,6 +441,7 @@ class RunComparison(TypedDict):
         inside: how many operations of each are inside of one of the other.
         left: how many of each belong to none of the other.
         uncompared: pairs of truth values, or of indices that floats choose.
+        unseen: what ran without being seen in each of both, and how often.
         results: of the model.
     """
 
@@ -448,6 +456,7 @@ class RunComparison(TypedDict):
     inside: Sequence[int]
     left: Sequence[int]
     uncompared: int
+    unseen: Sequence[Mapping[str, int]]
     results: Sequence[ResultGapFacts]
 
 
@@ -531,6 +540,7 @@ def comparison_facts(file: str, base: str, diff: ValueDiff) -> RunComparison:
         "inside": diff.pairs.inside,
         "left": [len(left) for left in diff.pairs.left],
         "uncompared": diff.uncompared,
+        "unseen": [dict(observed.unseen) for observed in (diff.mine, diff.base)],
         "results": [_numbers(gap) for gap in diff.outputs],
     }
 

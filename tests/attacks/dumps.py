@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from tests.attacks.attack import Attack
-from tests.support.etdumps import Block, Event, built, dump
+from tests.support.etdumps import Block, Event, Value, built, dump
 from tests.support.exported import record
 
 if TYPE_CHECKING:
@@ -54,6 +54,12 @@ ATTACKS = {
     "events of an ETDump that are one": Attack(
         "200,000 references lead to one event.",
         _made(lambda: built([Block([CALL] * 200_000)])),
+        COMMANDS,
+        loops=2_500,
+    ),
+    "values of an ETDump that are one": Attack(
+        "200,000 references lead to one value, a list of a tensor.",
+        _made(lambda: built([Block([Value(0, 0, [(6, [2], [1], 0)], is_list=True)] * 200_000)])),
         COMMANDS,
         loops=2_500,
     ),

@@ -19,8 +19,8 @@ from archive.reader.recognition.kinds import ADVICE, COMMAND_KINDS, OF_DEBUG_INF
 from tests.support import onnx_bytes
 from tests.support.commands import run
 from tests.support.corpus import KINDS, NAMED, ORACLES
-from tests.support.etdumps import dump
-from tests.support.exported import EXPORTED, RECORDS, written
+from tests.support.etdumps import dump, values_of
+from tests.support.exported import EXPORTED, RECORDS, record, written
 from tests.support.sampling import sampled
 from tests.support.tampering import without
 
@@ -41,10 +41,16 @@ FILES = {
     FileKind.LEGACY_EXPORTED: EXPORTED / "legacy" / "shop.pt2",
     FileKind.ETRECORD: RECORDS / "shop.etrecord",
     **{kind: KINDS / name for name, (kind, _) in reversed(NAMED.items()) if name.endswith(ENDINGS)},
-    FileKind.ETDUMP: dump("region"),
+    FileKind.ETDUMP: dump("device"),
     FileKind.EXECUTORCH: RECORDS / "shop.pte",
 }
 """A file of each kind that some command works on, or what is split into one."""
+RUN_WITH: dict[FileKind, tuple[object, ...]] = {
+    FileKind.EXPORTED: ("--input", "random:0"),
+    FileKind.ETRECORD: ("--input", "random:0"),
+    FileKind.ETDUMP: ("-c", record("device"), "--buffer", values_of("device")),
+}
+"""What `run` is given beside the file."""
 SAID = [kind for kind in FileKind if any(kind in kinds for kinds in COMMAND_KINDS.values())]
 
 
@@ -101,7 +107,7 @@ def status(command: str, kind: FileKind, folder: Path) -> int:
         ),
         "run": (
             *("run", file),
-            *(("--input", "random:0") if kind is FileKind.EXPORTED else ("--input", "3x4")),
+            *RUN_WITH.get(kind, ("--input", "3x4")),
             *(("-c", companion) if kind is FileKind.SPLIT else ()),
         ),
         "store": ("store", "add", file, "--store", folder / "store"),

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def test_there_are_records_of_several_methods_and_of_backends() -> None:
-    assert ETRECORDS == ["fork", "mapped", "methods", "quantised", "region", "shop", "sized", "xnnpack"]
+    assert [
+        *("delegated", "device", "fork", "mapped", "methods", "quantised", "region", "shop", "sized"),
+        "xnnpack",
+    ] == ETRECORDS
 
 
 @pytest.mark.parametrize("name", INSPECTED)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive import ArchiveError, profile_etdump
-from archive.describe.runtime.xnnpack_notes import contradiction
 from archive.formats.exported.program import Program
 from archive.formats.exported.sites import NodeSite
 from archive.reader.lookups.nodes import ProgramNode
+from archive.reader.runtime.xnnpack_notes import contradiction
 from tests.support.etdumps import dump
 from tests.support.exported import record
 

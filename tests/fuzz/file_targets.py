@@ -19,6 +19,8 @@ from archive.failures.explainer import LogExplainer
 from archive.formats.etdump import parse_etdump
 from archive.formats.exported.program import Program, filled, left_of
 from archive.privacy.leaks import LeakKind, leaks
+from archive.reader.runtime.noted import noted_run
+from archive.reader.runtime.runs import run_of
 from tests.fuzz.mutations import changed_bytes, changed_log, changed_zip, number, unsigned
 from tests.fuzz.second_opinions import check_by_zipfile
 from tests.fuzz.targets import Target, smallest
@@ -194,6 +196,19 @@ def read_etdump(data: bytes) -> None:
     archive.profile_etdump(data, record("region"))
 
 
+def read_noted_values(data: bytes) -> None:
+    """An ETDump with values, each at the call that returned it."""
+    blocks = parse_etdump(memoryview(data))
+    assert etdumps.plain(blocks) == etdumps.as_read(etdumps.read(data))
+    for block in blocks:
+        run = run_of(block)
+        noted = noted_run(block, run)
+        assert [each.call for each in noted.calls] == list(run.calls)
+        assert sum(len(each.values) + each.inner for each in noted.calls) + len(noted.outputs) == len(
+            block.values
+        )
+
+
 def changed_etdump(chance: Random, data: bytes) -> bytes:
     """An ETDump with other numbers at places of numbers, or other bytes."""
     if not chance.randrange(4):
@@ -211,4 +226,12 @@ def _dumps() -> list[bytes]:
     return [etdumps.dump(name).read_bytes() for name in ("region", "failed", "values")]
 
 
-TARGETS |= {"etdump": Target(read_etdump, _dumps, changed_etdump)}
+def _noted() -> list[bytes]:
+    """ETDumps with values."""
+    return [etdumps.dump(name).read_bytes() for name in ("device", "delegated")]
+
+
+TARGETS |= {
+    "etdump": Target(read_etdump, _dumps, changed_etdump),
+    "values": Target(read_noted_values, _noted, changed_etdump),
+}

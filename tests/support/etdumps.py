@@ -29,6 +29,21 @@ def dump(name: str) -> Path:
     return RECORDS / f"{name}.etdp"
 
 
+def values_of(name: str) -> Path:
+    """The file of the values that are noted in it."""
+    return RECORDS / f"{name}.etdp.bin"
+
+
+def inputs_of(name: str) -> Path:
+    """The file of the arguments with which it was made."""
+    return RECORDS / f"{name}.etdp.pt"
+
+
+def gaps_of(name: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of the Inspector's ``calculate_numeric_gap``, by the program that it runs."""
+    return json.loads((RECORDS / f"{name}.etdp.gaps.json").read_text("utf-8"))  # type: ignore[no-any-return]
+
+
 def told(name: str) -> dict[str, Any]:
     """What the Inspector says of it."""
     return json.loads((RECORDS / f"{name}.etdp.json").read_text("utf-8"))  # type: ignore[no-any-return]
@@ -46,10 +61,22 @@ class Event(NamedTuple):
     text: str | None = None
 
 
+class Value(NamedTuple):
+    """A value that is noted: tensors as dtype, sizes, strides and offset; a list, unless it is one."""
+
+    chain: int
+    instruction: int
+    tensors: Sequence[tuple[int, Sequence[int], Sequence[int], int]]
+    is_output: bool = False
+    is_list: bool = False
+    number: int = -1
+    text: str | None = None
+
+
 class Block(NamedTuple):
     """A block of events."""
 
-    events: Sequence[Event]
+    events: Sequence[Event | Value]
     name: str | None = "Execute"
     input: int = -1
 
@@ -57,8 +84,29 @@ class Block(NamedTuple):
 INT32, UINT64 = st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**64 - 1)
 TEXTS = st.none() | st.text(max_size=20)
 EVENTS = st.builds(Event, TEXTS, INT32, INT32, UINT64, UINT64, INT32, TEXTS)
-BLOCKS = st.lists(st.builds(Block, st.lists(EVENTS, max_size=5), TEXTS, INT32), max_size=3)
-"""All that a dump with times may have."""
+INT64 = st.integers(-(2**63), 2**63 - 1)
+TENSORS = st.integers(0, 2).flatmap(
+    lambda rank: st.tuples(
+        st.integers(-128, 127), *[st.lists(INT64, min_size=rank, max_size=rank)] * 2, INT64
+    )
+)
+VALUES = st.one_of(
+    [
+        st.builds(
+            Value,
+            INT64,
+            INT32,
+            st.lists(TENSORS, min_size=least, max_size=most),
+            st.booleans(),
+            st.just(most > 1),
+            INT32,
+            TEXTS,
+        )
+        for least, most in ((1, 1), (0, 2))
+    ]
+)
+BLOCKS = st.lists(st.builds(Block, st.lists(EVENTS | VALUES, max_size=5), TEXTS, INT32), max_size=3)
+"""All that a dump with times and tensors may have."""
 
 
 # --- written
@@ -82,7 +130,10 @@ def built(
 
 def _run(block: Block) -> Table:
     different = {id(event): event for event in block.events}
-    tables = {key: Table([("x", _event(event))]) for key, event in different.items()}
+    tables = {
+        key: Table([None, None, ("x", _value(event))] if isinstance(event, Value) else [("x", _event(event))])
+        for key, event in different.items()
+    }
     events = [tables[id(event)] for event in block.events]
     return Table([("s", block.name), ("i", block.input), None, ("x", events)])
 
@@ -94,13 +145,35 @@ def _event(event: Event) -> Table:
     return Table([None if value is None else (form, value) for form, value in fields])
 
 
-def _put(out: bytearray, at: int, value: Table | list[Table] | str) -> int:
+def _value(value: Value) -> Table:
+    tensors = [
+        Table([("b", scalar), ("x", Numbers(sizes)), ("x", Numbers(strides)), ("q", offset)])
+        for scalar, sizes, strides, offset in value.tensors
+    ]
+    output = ("x", Table([("B", 1)])) if value.is_output else None
+    one = None if value.is_list else ("x", tensors[0])
+    several = ("x", Table([("x", tensors)])) if value.is_list else None
+    entry = Table([("b", 6 if value.is_list else 5), one, several, None, None, None, None, output])
+    text = None if value.text is None else ("s", value.text)
+    return Table([("q", value.chain), ("i", value.instruction), ("x", entry), ("i", value.number), text])
+
+
+class Numbers(NamedTuple):
+    """A vector of int64."""
+
+    numbers: Sequence[int]
+
+
+def _put(out: bytearray, at: int, value: Table | Numbers | list[Table] | str) -> int:
     """Write a value behind what there is, and its distance at a place; where it begins."""
     inner: list[tuple[int, Any]] = []
     if isinstance(value, str):
         data = value.encode("utf-8", "surrogateescape")
         start = len(out)
         out += struct.pack("<I", len(data)) + data + b"\0"
+    elif isinstance(value, Numbers):
+        start = len(out)
+        out += struct.pack(f"<I{len(value.numbers)}q", len(value.numbers), *value.numbers)
     elif isinstance(value, list):
         start = len(out)
         out += struct.pack("<I", len(value)) + bytes(4 * len(value))
@@ -141,8 +214,10 @@ def read(data: bytes) -> list[Block]:
     ]
 
 
-def _events(data: bytes, run: int) -> Iterator[Event]:
+def _events(data: bytes, run: int) -> Iterator[Event | Value]:
     for event in _elements(data, _field(data, run, 3)):
+        if place := _field(data, event, 2):
+            yield _read_value(data, place + _at(data, place, "I"))
         if place := _field(data, event, 0):
             table = place + _at(data, place, "I")
             yield Event(
@@ -154,6 +229,42 @@ def _events(data: bytes, run: int) -> Iterator[Event]:
                 _number(data, table, 3, "i", -1),
                 _text(data, _field(data, table, 4)),
             )
+
+
+def _read_value(data: bytes, event: int) -> Value:
+    entry = _field(data, event, 2)
+    entry += _at(data, entry, "I")
+    is_list = _number(data, entry, 0, "b", 0) == 6
+    place = _field(data, entry, 2 if is_list else 1)
+    inner = place + _at(data, place, "I") if place else 0
+    tables = _elements(data, _field(data, inner, 0)) if is_list else [inner] if inner else []
+    tensors = [
+        (
+            _number(data, table, 0, "b", 0),
+            _longs(data, _field(data, table, 1)),
+            _longs(data, _field(data, table, 2)),
+            _number(data, table, 3, "q", 0),
+        )
+        for table in tables
+    ]
+    output = _field(data, entry, 7)
+    is_output = bool(output and _number(data, output + _at(data, output, "I"), 0, "B", 0))
+    return Value(
+        _number(data, event, 0, "q", 0),
+        _number(data, event, 1, "i", -1),
+        tensors,
+        is_output,
+        is_list,
+        _number(data, event, 3, "i", -1),
+        _text(data, _field(data, event, 4)),
+    )
+
+
+def _longs(data: bytes, place: int) -> list[int]:
+    if not place:
+        return []
+    place += _at(data, place, "I")
+    return list(struct.unpack_from(f"<{_at(data, place, 'I')}q", data, place + 4))
 
 
 def _at(data: bytes, place: int, form: str) -> int:
@@ -189,13 +300,30 @@ def _elements(data: bytes, place: int) -> Iterator[int]:
             yield element + _at(data, element, "I")
 
 
-Plain = tuple[str, int, list[tuple[object, ...]]]
-"""A block: name, input and events, as the library gives them."""
+Plain = tuple[str, int, list[tuple[object, ...]], list[tuple[object, ...]]]
+"""A block: name, input, events and values, as the library gives them."""
 
 
 def as_read(blocks: Sequence[Block]) -> list[Plain]:
     """Blocks as the library should give them."""
-    return [(block.name or "", block.input, [*map(_as_read, block.events)]) for block in blocks]
+    made = []
+    for block in blocks:
+        events, values = list[tuple[object, ...]](), list[tuple[object, ...]]()
+        for event in block.events:
+            if isinstance(event, Value):
+                values.append(_value_as_read(event, len(events)))
+            else:
+                events.append(_as_read(event))
+        made.append((block.name or "", block.input, events, values))
+    return made
+
+
+def _value_as_read(value: Value, before: int) -> tuple[object, ...]:
+    delegate = str(value.number) if value.number != -1 else value.text or ""
+    tensors = tuple(
+        (scalar, tuple(sizes), tuple(strides), offset) for scalar, sizes, strides, offset in value.tensors
+    )
+    return value.chain, value.instruction, delegate, tensors, value.is_output, before
 
 
 def _as_read(event: Event) -> tuple[object, ...]:
@@ -205,4 +333,7 @@ def _as_read(event: Event) -> tuple[object, ...]:
 
 def plain(blocks: Sequence[DumpBlock]) -> list[Plain]:
     """Blocks as the library gives them."""
-    return [(block.name, block.input, [tuple(event) for event in block.events]) for block in blocks]
+    return [
+        (block.name, block.input, [tuple(event) for event in block.events], [*map(tuple, block.values)])
+        for block in blocks
+    ]

@@ -58,6 +58,7 @@ def test_the_last_value_is_what_the_model_returns(name: str, form_name: str) -> 
     with run_of(name, form_name) as run:
         value = run.value(run.operations[-1])
         assert torch.allclose(value, returned, atol=1e-6)
+        assert run.observed.outputs is not None
         assert run.observed.outputs[0].shape == tuple(returned.shape)
 
 

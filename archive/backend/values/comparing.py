@@ -10,7 +10,7 @@ import torch
 from archive.base.errors import ArchiveError
 from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE, Gap, ValueDiff, ValueGap, chooses
 from archive.debuginfo.values.observed import elements
-from archive.debuginfo.values.pairing import paired
+from archive.debuginfo.values.pairing import by_node, paired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,20 +35,28 @@ def compared(
     """How far a run is from another one, operation by operation.
 
     Raises:
-        ArchiveError: the runs return different numbers of tensors, or tensors of different sizes: they are
-            of different models, or of other inputs.
+        ArchiveError: the runs, or a node of their program, return different numbers of tensors, or tensors of
+            different sizes: they are of different models, or of other inputs.
     """
-    made = ValueDiff(mine, base, paired(mine.operations, base.operations), tolerance=tolerance)
+    is_same = mine.program and mine.program == base.program
+    pairs = (by_node if is_same else paired)(mine.operations, base.operations)
+    made = ValueDiff(mine, base, pairs, tolerance=tolerance)
 
     def gap(one: Summary, other: Summary) -> Gap:
         return gap_of(mine_values.tensor(one), base_values.tensor(other))
 
     for pair in made.pairs.pairs:
-        gaps = [gap(*results) for results in _comparable(pair)]
+        # Of results that are not all noted, it is not known which is which.
+        is_whole = not is_same or len(pair.mine.results) == len(pair.base.results)
+        if is_same and is_whole:
+            _check_sizes(pair)
+        gaps = [gap(*results) for results in _comparable(pair)] if is_whole else []
         if gaps:
             made.gaps.append(ValueGap(pair, max(gaps, key=lambda each: (bool(each.odd), each.max_rel))))
         else:
             made.uncompared += 1
+    if mine.outputs is None or base.outputs is None:
+        return made
     outputs = mine.outputs, base.outputs
     sizes = [[elements(each.shape) for each in results] for results in outputs]
     if sizes[0] != sizes[1]:
@@ -56,6 +64,16 @@ def compared(
         raise ArchiveError(expected="results of the same sizes from both", found=found)
     made.outputs = [gap(*pair) for pair in zip(*outputs, strict=True)]
     return made
+
+
+def _check_sizes(pair: Pair) -> None:
+    """Refuse results of one node that have other sizes in one of the runs."""
+    shapes = [[*each.shape] for each in pair.mine.results], [[*each.shape] for each in pair.base.results]
+    if shapes[0] != shapes[1]:
+        what = (
+            f"{pair.mine.op} at {pair.mine.line} returns {shapes[0]} in one run and {shapes[1]} in the other"
+        )
+        raise ArchiveError(f"{what}: they are of different programs, or of inputs of other sizes")
 
 
 def _comparable(pair: Pair) -> Iterator[tuple[Summary, Summary]]:

@@ -86,14 +86,17 @@ class Recorder:
     Args:
         form: what runs the model.
         values: where they are kept; None to keep none.
+        knows_inputs: whether operations are noted with what they were given, which shows which of them is the
+            first to make a NaN.
 
     Attributes:
         observed: what was seen; places are added by :meth:`finish`.
         failure: the operator that failed, and its message, which TorchScript loses; None if none did.
     """
 
-    def __init__(self, form: str, values: KeptValues | None) -> None:
+    def __init__(self, form: str, values: KeptValues | None, *, knows_inputs: bool = True) -> None:
         self.observed = Observed(form)
+        self._knows_inputs = knows_inputs
         self.failure: tuple[str, str] | None = None
         self._values = values
         self._noted: list[_Noted] = []
@@ -118,7 +121,7 @@ class Recorder:
         kinds = [
             kind
             for kind in ("nan", "inf")
-            if kind not in self._first and any(getattr(each, kind) for each in results)
+            if self._knows_inputs and kind not in self._first and any(getattr(each, kind) for each in results)
         ]
         inputs = (*(before or ranges_in(given)),) if kinds else ()
         made = [kind for kind in kinds if _makes(kind, inputs, given)]

@@ -13,7 +13,7 @@ from archive.debuginfo.profiles.places import UNKNOWN_PLACE
 from archive.reader.lookups.nodes import ProgramNode, place_of_node
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from archive.backend.values.observing import KeptValues
     from archive.debuginfo.profiles.places import OperationPlace
@@ -30,14 +30,20 @@ def observe_program(
     program: Program,
     inputs: Sequence[object],
     values: KeptValues | None,
+    *,
+    identity: str = "",
+    sourced: Callable[[ProgramNode], ProgramNode] = lambda node: node,
 ) -> Observed:
     """Run an exported program once.
 
     Args:
         exported: as PyTorch loads it.
         program: the same as this library reads it, for the places of its nodes.
+        identity: what identifies it.
+        sourced: gives a node the place that the program itself does not have.
     """
     recorder = Recorder(EXPORTED, values)
+    recorder.observed.program = identity
     nodes = _Nodes(exported.module(), recorder)
     result = nodes.run(*inputs)
     recorder.note_outputs(result)
@@ -46,7 +52,7 @@ def observe_program(
     @cache
     def place(key: str) -> tuple[OperationPlace, str]:
         site = sites.get(key)
-        return (UNKNOWN_PLACE if site is None else place_of_node(ProgramNode(program, site))), key
+        return (UNKNOWN_PLACE if site is None else place_of_node(sourced(ProgramNode(program, site)))), key
 
     return recorder.finish([place(key) for key in nodes.keys])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
@@ -12,7 +12,9 @@ from torch.export.pt2_archive._package import load_pt2
 
 from archive.backend.pytorch import message_of
 from archive.backend.values.comparing import compared
+from archive.backend.values.devices import observe_device
 from archive.backend.values.eager import observe_eager
+from archive.backend.values.etrecords import identity, loaded_program, method_program
 from archive.backend.values.inputs import Inputs, by_position, random_inputs, without_shapes
 from archive.backend.values.observing import KeptValues
 from archive.backend.values.programs import observe_program
@@ -22,12 +24,15 @@ from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.notebooks import shown_by
 from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE
+from archive.formats.etdump import is_dump
 from archive.formats.tensor_files.safetensors import DTYPES, build_header
 from archive.io.mapped import Mapped
 from archive.io.output import replacing
+from archive.reader.lookups.instructions import Regions
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import FileKind
 from archive.reader.recognition.kinds import COMMAND_KINDS
+from archive.reader.runtime.runs import read_etdump
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,8 +61,9 @@ class Run:
 
     Attributes:
         file: the name of what ran.
-        form: what ran it: ``TorchScript``, ``lite interpreter``, ``exported program``, ``eager``.
-        inputs: what it was run with, as it was before the run.
+        form: what ran it: ``TorchScript``, ``lite interpreter``, ``exported program``, ``eager``,
+            ``ExecuTorch``.
+        inputs: what it was run with, as it was before the run; none where that is not known.
         operations: in the order of the run.
         unseen: what ran without being seen, and how often.
         first_nan: the first operation that returned a NaN although no argument had one; None if none did.
@@ -173,6 +179,7 @@ def run(
     *inputs: object,
     named: Mapping[str, object] | None = None,
     companion: Source | None = None,
+    buffer: Source | None = None,
     method: str = FORWARD,
     keep: bool = True,
     seed: int | None = None,
@@ -183,19 +190,25 @@ def run(
     PyTorch loads and runs an archive, so its code must be trusted as with ``torch.jit.load``. TorchScript
     runs without optimisation, which would merge operations. Random numbers are those of seed 0.
 
+    An ETDump is a run that ExecuTorch's runtime has noted: nothing runs, and inputs are not taken.
+
     Args:
-        model: an archive or exported program: a path, a bytes-like object, or a binary file; or a module,
-            which runs in the mode that it is in.
+        model: an archive, exported program, ETRecord or ETDump: a path, a bytes-like object, or a binary
+            file; or a module, which runs in the mode that it is in.
         inputs: arguments.
         named: arguments by name.
-        companion: debug info of the archive, if that was split off.
-        method: the method to run; of an exported program its name, if there are several.
+        companion: debug info of the archive, if that was split off; of an ETDump, the ETRecord of the program
+            that ran.
+        buffer: of an ETDump, the values that were noted: its debug buffer.
+        method: the method to run, or that ran; of an exported program its name, if there are several.
         keep: whether values are kept, in a temporary file, for :meth:`Run.value`, ``diff`` and ``save``.
         seed: make inputs by the model's own shapes from this seed, in place of ``inputs``.
 
     Raises:
         ArchiveError: the model cannot be run with these inputs.
     """
+    if buffer is not None and not _is_dump(model):
+        raise ValueError("a debug buffer is of an ETDump")
     values = KeptValues() if keep else None
     call = _Call(Inputs(inputs, dict(named or {})), method, seed, values)
     try:
@@ -208,10 +221,13 @@ def run(
                 given = call.inputs
                 with _failing(name, method, given, "a call that the module takes"):
                     observed = observe_eager(model, *given.copied(), values)
+            elif _is_dump(model):
+                given = Inputs((), {})
+                name, observed = _noted(model, companion, buffer, call, limits)
             else:
                 with open_archive(model, companion=companion, kinds=RUN_KINDS, limits=limits) as opened:
                     name = opened.file
-                    run_it = _run_program if opened.recognised.kind is FileKind.EXPORTED else _run_script
+                    run_it = RUNS.get(opened.recognised.kind, _run_script)
                     given, observed = run_it(model, opened, call)
     except BaseException:
         if values is not None:
@@ -236,20 +252,66 @@ def _saved(module: torch.jit.ScriptModule) -> bytes:
     return file.getvalue()
 
 
-def _run_program(source: Source, opened: Archive, call: _Call) -> tuple[Inputs, Observed]:
-    """Run an exported program, by default with the sample inputs that it has."""
+def _is_dump(model: Source | torch.nn.Module) -> bool:
+    if isinstance(model, torch.nn.Module):
+        return False
+    with closing(Mapped(model)) as mapped:
+        return is_dump(mapped.data)
+
+
+def _noted(
+    source: Source, record: Source | None, buffer: Source | None, call: _Call, limits: Limits
+) -> tuple[str, Observed]:
+    """The name of an ETDump, and a run that it has noted."""
+    dump = read_etdump(source, limits)
+    if record is None or buffer is None:
+        missing = "the ETRecord of the program that ran" if record is None else "its debug buffer"
+        raise ArchiveError(f"the values of an ETDump are read with {missing}", file=dump.file)
+    if not call.inputs.is_empty or call.seed is not None:
+        raise ArchiveError("an ETDump is of a run that is over: it takes no inputs", file=dump.file)
+    with open_archive(record, kinds={FileKind.ETRECORD}, limits=limits) as opened:
+        return dump.file, observe_device(dump, buffer, opened, call.method, call.values)
+
+
+def _run_exported(source: Source, opened: Archive, call: _Call) -> tuple[Inputs, Observed]:
+    """Run an exported program."""
     program = _program(opened, call.method)
+    return _run_program(opened, program, _loaded(source, opened.file, program.name), call)
+
+
+def _run_recorded(_: Source, opened: Archive, call: _Call) -> tuple[Inputs, Observed]:
+    """Run a program of an ETRecord: a method's in ExecuTorch's operators, or the one of a name."""
+    program = method_program(opened, call.method)
+    named = identity(opened, program.name)
+    sourced = Regions(opened).sourced
+    return _run_program(
+        opened, program, loaded_program(opened, program), call, identity=named, sourced=sourced
+    )
+
+
+RUNS = {FileKind.EXPORTED: _run_exported, FileKind.ETRECORD: _run_recorded}
+"""What runs a file of a kind; TorchScript otherwise."""
+
+
+def _run_program(
+    opened: Archive,
+    program: Program,
+    exported: torch.export.ExportedProgram,
+    call: _Call,
+    **of_record: Any,  # noqa: ANN401 (as ``observe_program`` takes it)
+) -> tuple[Inputs, Observed]:
+    """Run a program, by default with the sample inputs that it has."""
     parameters = program.inputs or ()
     given = call.inputs
     if call.seed is not None:
         given = random_inputs(parameters, call.seed, opened.file)
-    exported = _loaded(source, opened.file, program.name)
     if given.is_empty and exported.example_inputs is not None:
         given = Inputs(*exported.example_inputs)
     wants = "; ".join(each.text for each in parameters) or "no inputs"
     given = by_position(given, [each.name for each in parameters], wants, opened.file)
     with _failing(opened.file, program.name, given, wants):
-        return given, observe_program(exported, program, given.copied().args, call.values)
+        observed = observe_program(exported, program, given.copied().args, call.values, **of_record)
+        return given, observed
 
 
 def _run_script(source: Source, opened: Archive, call: _Call) -> tuple[Inputs, Observed]:

@@ -147,12 +147,14 @@ class Observed:
     """The operations of a run.
 
     Attributes:
-        form: what ran it: ``TorchScript``, ``lite interpreter``, ``exported program``, ``eager``.
+        form: what ran it: ``TorchScript``, ``lite interpreter``, ``exported program``, ``eager``,
+            ``ExecuTorch``.
         operations: in the order of the run.
         unseen: what ran without being seen, and how often.
         first_nan: the first operation that returned a NaN although no argument had one; None if none did.
         first_inf: the same of infinite numbers, which no argument asked for.
-        outputs: a summary of each tensor that the model returned.
+        outputs: a summary of each tensor that the model returned; None where they are not known.
+        program: what identifies the program whose nodes are the operations' keys; "" if nothing does.
     """
 
     form: str
@@ -160,7 +162,8 @@ class Observed:
     unseen: Counter[str] = field(default_factory=Counter)
     first_nan: ObservedOperation | None = None
     first_inf: ObservedOperation | None = None
-    outputs: tuple[Summary, ...] = ()
+    outputs: tuple[Summary, ...] | None = ()
+    program: str = ""
 
     @property
     def has_nan(self) -> bool:

@@ -14,6 +14,8 @@ each among the operations that the steps before it left:
    source, which is all that a frozen archive knows. Both have it equally often with equal sizes, as above.
 5. *order*: the nth of a family in the whole run, likewise.
 
+Two runs of one program need none of this: the operations of a node belong together (:func:`by_node`).
+
 Pairs of step 3 are weak: what lies before the last one may have another order. A batch normalisation that
 one run has folded into the convolution or the linear layer before it makes this layer's value the normalised
 one.
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.values.observed import ObservedOperation
 
 How: TypeAlias = Literal[
-    "module", "line", "end of line", "end of module", "line without module", "innermost line", "order"
+    "node", "module", "line", "end of line", "end of module", "line without module", "innermost line", "order"
 ]
 WEAK: frozenset[How] = frozenset({"end of line", "end of module"})
 
@@ -85,14 +87,18 @@ LAYOUT = frozenset(
     ]
 )
 """Operators that compute nothing: they show elements otherwise, or copy them."""
+COPY = "_copy"
+"""Ends the name of a layout operator whose result is no view."""
 FAMILIES = {
     "_adaptive_avg_pool2d": "adaptive_avg_pool2d",
+    "_clone_dim_order": "clone",
     "_convolution": "conv",
     "_log_softmax": "log_softmax",
     "_native_batch_norm_legit": "batch_norm",
     "_native_batch_norm_legit_no_training": "batch_norm",
     "_scaled_dot_product_flash_attention_for_cpu": "scaled_dot_product_attention",
     "_softmax": "softmax",
+    "_to_dim_order_copy": "_to_copy",
     "add_relu": "add",
     "addmm": "linear",
     "bmm": "matmul",
@@ -164,12 +170,32 @@ def family(op: str) -> str:
     name = name.partition(".")[0]
     if name.endswith("_") and not name.startswith("__"):
         name = name[:-1]
+    if name.removesuffix(COPY) in LAYOUT:
+        return name.removesuffix(COPY)
     return FAMILIES.get(name, name)
 
 
 def computes(operation: ObservedOperation) -> bool:
     """Whether an operation makes a tensor that none of its arguments has."""
     return bool(operation.results) and family(operation.op) not in LAYOUT
+
+
+def by_node(mine: Sequence[ObservedOperation], base: Sequence[ObservedOperation]) -> Pairs:
+    """The operations of two runs of one program, side by side: those of each node, in their order."""
+    partners = {(one.key, one.visit): one for one in base}
+    pairs: list[Pair] = []
+    left: list[ObservedOperation] = []
+    for one in mine:
+        partner = None if one.key is None else partners.pop((one.key, one.visit), None)
+        if partner is None:
+            left.append(one)
+        else:
+            pairs.append(Pair(one, partner, "node"))
+    done = {pair.base.number for pair in pairs}
+    rest = left, [one for one in base if one.number not in done]
+    computing = tuple([*filter(computes, operations)] for operations in rest)
+    layout = tuple(len(every) - len(some) for every, some in zip(rest, computing, strict=True))
+    return Pairs(pairs, (0, 0), (computing[0], computing[1]), (layout[0], layout[1]))
 
 
 def paired(mine: Sequence[ObservedOperation], base: Sequence[ObservedOperation]) -> Pairs:

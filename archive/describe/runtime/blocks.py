@@ -24,7 +24,7 @@ class BlockFacts:
         input: the number of the bundled input that the run took; null where it took none.
         instructions: calls of instructions that ran.
         notes: what backends noted inside of these.
-        values: results that are noted, which are not read.
+        values: results that are noted.
         allocations: how many are noted.
         ticks: of the device's clock that the run took; null where nothing ran, or the run did not end.
     """
@@ -73,6 +73,6 @@ def inspect_etdump(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> DumpIn
         notes = sum(len(call.inner) for call in run.calls)
         number = None if block.input == UNSET else block.input
         blocks.append(
-            BlockFacts(block.name, number, len(run.calls), notes, block.values, block.allocations, whole)
+            BlockFacts(block.name, number, len(run.calls), notes, len(block.values), block.allocations, whole)
         )
     return DumpInspection(dump.file, recognised.kind, recognised.what, recognised.advice, dump.size, blocks)

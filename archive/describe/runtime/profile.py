@@ -21,8 +21,6 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.debuginfo.profiles.places import NO_MODULES, OperationPlace, joint_place
 from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS, Recording
-from archive.describe.runtime.recorded import RecordedRuns
-from archive.describe.runtime.runs import read_etdump
 from archive.formats.etdump import DELEGATE_CALL, is_dump
 from archive.formats.etrecord import node_handles
 from archive.io.mapped import by_ranges
@@ -30,13 +28,15 @@ from archive.reader.lookups.instructions import runs
 from archive.reader.lookups.nodes import place_of_node
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import FileKind
+from archive.reader.runtime.recorded import RecordedRuns
+from archive.reader.runtime.runs import read_etdump
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from archive.describe.runtime.runs import Call, Ran, Run
     from archive.formats.etdump import ProfileEvent
     from archive.io.mapped import Source
+    from archive.reader.runtime.runs import Call, Ran, Run
 
 RUNTIME = "ExecuTorch"
 UNKNOWN_BACKEND = "(unknown backend)"

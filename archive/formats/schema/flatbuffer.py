@@ -114,7 +114,7 @@ class TableField(NamedTuple):
     @property
     def type(self) -> str:
         """The numpy type of the number in the table: ``<u4`` for a reference."""
-        return numpy_type(self.item if isinstance(self.item, FormatField) else Int32ul)
+        return number_type(self.item if isinstance(self.item, FormatField) else Int32ul)
 
 
 def _field(number: int, declared: Renamed) -> TableField:
@@ -127,14 +127,14 @@ def _field(number: int, declared: Renamed) -> TableField:
     return TableField(number, item, default, declared.docs)
 
 
-def numpy_type(form: FormatField) -> str:
-    """The numpy type of a number: ``<u4``."""
-    return str(form.fmtstr[0] + NUMPY_TYPES[form.fmtstr[1:]])
-
-
 def size_of(item: Construct) -> int:
     """Bytes of an item in a table or vector: those of a number, or of a reference."""
     return int(item.length) if isinstance(item, FormatField) else SIZE
+
+
+def number_type(form: FormatField) -> str:
+    """The numpy type of a number: ``<u4``."""
+    return str(form.fmtstr[0] + NUMPY_TYPES[form.fmtstr[1:]])
 
 
 class Vector(Construct):  # type: ignore[misc]  # it has no types

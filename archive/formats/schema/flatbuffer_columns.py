@@ -2,7 +2,7 @@
 
 A column has an entry for each of n tables. What a field refers to is found for all of them in one step:
 :meth:`Tables.tables` and :meth:`Tables.vectors` return the tables that a field leads to, one for each table
-that has the field, or as many as each vector has.
+that has the field, or as many as each vector has; :meth:`Tables.number_vectors` the numbers of vectors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from archive.formats.schema.flatbuffer import (
     Union,
     Vector,
     bounds,
-    numpy_type,
+    number_type,
     size_of,
 )
 
@@ -191,7 +191,7 @@ class Tables:
 
     def number_vectors(self, name: str) -> NumberVectors:
         """The vectors of numbers that a field refers to."""
-        form = numpy_type(self._declared.fields[name].item.item)
+        form = number_type(self._declared.fields[name].item.item)
         starts, counts = self.stretches(name)
         elements = _elements(starts, counts, np.dtype(form).itemsize)
         return NumberVectors(starts, counts, self._buffer.numbers(elements, form, self._what(name)))

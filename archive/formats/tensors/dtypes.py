@@ -1,7 +1,7 @@
 """The types of tensors' elements, as each format names them.
 
 Sources: the storage classes of ``torch/storage.py``; ``ScalarType`` of ``torch/_export/serde/schema.py``
-(schema 8).
+(schema 8); ``c10/core/ScalarType.h``, and ``devtools/etdump/scalar_type.fbs`` of ExecuTorch 1.5.
 """
 
 from __future__ import annotations
@@ -48,6 +48,17 @@ SCALARS = {
     35: "uint64",
 }
 """The dtype of a number in the JSON of exported programs."""
+
+C10_SCALARS = {
+    **dict(enumerate(("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"))),
+    **{8 + at: f"complex{width}" for at, width in enumerate((32, 64, 128))},
+    11: "bool",
+    15: "bfloat16",
+    22: "uint16",  # ExecuTorch's name of it is BITS16
+    **{23 + at: f"float8_{name}" for at, name in enumerate(("e5m2", "e4m3fn", "e5m2fnuz", "e4m3fnuz"))},
+    **{27 + at: f"uint{width}" for at, width in enumerate((16, 32, 64))},
+}
+"""The dtype of a number of ``c10::ScalarType``, as ExecuTorch's runtime has them; without quantised ones."""
 
 BITS = {
     **dict.fromkeys(("float4_e2m1fn_x2", "bits8", "bits1x8", "bits2x4", "bits4x2"), 1),

@@ -134,7 +134,7 @@ COMMAND_KINDS = {
     "migrate": ARCHIVE_KINDS,
     "lite": LOADED_KINDS,
     "profile": LOADED_KINDS | {FileKind.ETDUMP},
-    "run": LOADED_KINDS | {FileKind.EXPORTED},
+    "run": LOADED_KINDS | {FileKind.EXPORTED, FileKind.ETRECORD, FileKind.ETDUMP},
     "store": SHRUNK_KINDS | {FileKind.COMPANION},
     "convert": {FileKind.EXPORTED, FileKind.COMPANION},
 }

@@ -5,7 +5,7 @@ An ETRecord is of the program that ran, if
 - each kernel has the operator of a node that the record gives its instruction; or nothing is recorded of it,
   and ExecuTorch may have added it (:meth:`~archive.reader.lookups.instructions.InstructionNodes.may_lack`);
 - backends are called where the record has it, and what XNNPACK notes of its products is so of a node of the
-  call (:mod:`~archive.describe.runtime.xnnpack_notes`);
+  call (:mod:`~archive.reader.runtime.xnnpack_notes`);
 - a run that ended and never jumped has run every instruction of the record.
 
 This also shows which method ran; no event says so. Programs that run the same operators in the same order
@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import Steps
-from archive.describe.runtime.xnnpack_notes import BACKEND as XNNPACK
-from archive.describe.runtime.xnnpack_notes import contradiction
 from archive.formats.etdump import DELEGATE_CALL, JUMP_CALL, OPERATOR_CALL
 from archive.reader.lookups.instructions import ONLY_CHAIN, InstructionNodes, runs
+from archive.reader.runtime.xnnpack_notes import BACKEND as XNNPACK
+from archive.reader.runtime.xnnpack_notes import contradiction
 
 if TYPE_CHECKING:
-    from archive.describe.runtime.runs import Ran, Run
     from archive.reader.archive import Archive
     from archive.reader.lookups.instructions import MethodInstruction
+    from archive.reader.runtime.runs import Ran, Run
 
 SHOWN = 5
 """Operators or methods that a message names."""
@@ -52,11 +52,27 @@ class RecordedRuns:
                 expected = "a method with debug handles" + (f", {one_line(only)}" if only else "")
                 raise ArchiveError(expected=expected, found=names, file=archive.file)
             self._methods = [only]
-        self._found: dict[tuple[frozenset[Ran], frozenset[tuple[Ran, str]], bool], str] = {}
+        self._found: dict[tuple[frozenset[Ran], frozenset[tuple[Ran, str]], bool], list[str]] = {}
         self._instructions: dict[tuple[str, int], MethodInstruction | None] = {}
 
     def method_of(self, run: Run) -> str:
-        """The method that ran."""
+        """The method that ran.
+
+        Raises:
+            ArchiveError: the run fits several, or none.
+        """
+        fitting = self.fitting(run)
+        if len(fitting) > 1:
+            names = ", ".join(map(one_line, fitting[:SHOWN]))
+            raise ArchiveError(f"a run fits each of these methods: {names}; choose one with --method")
+        return fitting[0]
+
+    def fitting(self, run: Run) -> list[str]:
+        """The methods that a run fits; at least one.
+
+        Raises:
+            ArchiveError: it fits none: it is of another program.
+        """
         ran = frozenset(call.ran for call in run.calls)
         notes = frozenset((call.ran, event.delegate) for call in run.calls for event in call.inner)
         is_all = run.whole is not None and all(one.call != JUMP_CALL for one in ran)
@@ -67,14 +83,11 @@ class RecordedRuns:
                 for method in self._methods
             }
             fitting = [method for method, why in against.items() if why is None]
-            if len(fitting) > 1:
-                names = ", ".join(map(one_line, fitting[:SHOWN]))
-                raise ArchiveError(f"a run fits each of these methods: {names}; choose one with --method")
             if not fitting:
                 why = next(iter(against.values()))
                 others = f"; nor does it fit {len(against) - 1} other methods" if len(against) > 1 else ""
                 raise ArchiveError(f"{why}{others}: the ETDump is not of the program of {self._archive.file}")
-            self._found[ran, notes, is_all] = fitting[0]
+            self._found[ran, notes, is_all] = fitting
         return self._found[ran, notes, is_all]
 
     def instruction(self, method: str, ran: Ran) -> MethodInstruction | None:
