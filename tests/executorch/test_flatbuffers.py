@@ -66,9 +66,7 @@ def as_column(tables: Tables, name: str, declared: Table) -> list[Any]:
         rows = iter(as_rows(inner, item.item))
         return [[next(rows) for _ in range(count)] for count in counts.tolist()]
     if isinstance(item, Vector):
-        counts, numbers = tables.number_vectors(name)
-        each = iter(numbers.tolist())
-        return [[next(each) for _ in range(count)] for count in counts.tolist()]
+        return [*tables.number_vectors(name).lists()]
     if isinstance(item, Unread):
         return [place or None for place in tables.references(name).tolist()]
     return list(tables.numbers(name).tolist())

@@ -62,8 +62,8 @@ class DumpInspection:
 @bounded
 def inspect_etdump(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> DumpInspection:
     """Count what is in an ETDump."""
-    from archive.describe.runtime.runs import read_etdump  # noqa: PLC0415 (few files are some: construct takes long)
-    from archive.formats.etdump import UNSET  # noqa: PLC0415 (the same)
+    from archive.formats.etdump import UNSET  # noqa: PLC0415 (few files are some: construct takes long)
+    from archive.reader.runtime.runs import read_etdump  # noqa: PLC0415 (the same)
 
     dump = read_etdump(source, limits)
     recognised = recognise(source, limits=limits)
