@@ -34,7 +34,8 @@ def lines_for(title: str) -> str:
     """The code of a part of the page."""
     part = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     (code,) = re.findall(r"```python\n(.*?)```", part, re.DOTALL)
-    assert 0 < len([line for line in code.splitlines() if line]) <= 3
+    lines = [line for line in code.splitlines() if line and not line.startswith(("import ", "from "))]
+    assert 0 < len(lines) <= 3
     return str(code)
 
 
@@ -53,8 +54,8 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
     monkeypatch.setattr(archive, "Explainer", Noted)
 
-    def run(title: str, **names: object) -> archive.Explainer:
-        exec(lines_for(title), {"archive": archive, **names})  # noqa: S102 (our own page)
+    def run(title: str, then: str = "", **names: object) -> archive.Explainer:
+        exec(f"{lines_for(title)}{then}", {"archive": archive, **names})  # noqa: S102 (our own page)
         return made[-1]
 
     yield run
@@ -163,7 +164,7 @@ def test_opentelemetry(typed: Callable[..., archive.Explainer]) -> None:
     export = pytest.importorskip("opentelemetry.sdk._logs.export")
     out = io.StringIO()
     provider = logs.LoggerProvider()
-    explainer = typed("OpenTelemetry", provider=provider)
+    explainer = typed("OpenTelemetry", "explain_records(provider)", provider=provider)
     exporter = export.ConsoleLogRecordExporter(
         out=out, formatter=lambda record: record.to_json(indent=None) + "\n"
     )

@@ -56,7 +56,7 @@ def test_the_page_s_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     text = (Path(__file__).parents[2] / "docs" / "explanation" / "effects.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"model": model("counting"), "x": torch.ones(2, 3)}
+    names: dict[str, Any] = {"__name__": "page"}
     assert len(blocks) == 2
     for code in blocks:
         exec(code, names)  # noqa: S102 (as a reader runs it)

@@ -196,7 +196,7 @@ def test_fixtures_name_nobody(folder: str) -> None:
         try:
             found = leaks(path)
         except ArchiveError:
-            assert folder == "kinds"  # what is no zip
+            assert folder == "kinds" or path.name.endswith(".etdp.bin")  # what isn't a model
             continue
         assert not [one for one in found.findings if one.kind in PERSONAL]
         assert not found.problems
