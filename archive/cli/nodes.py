@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import archive
-from archive.base.errors import shown
+from archive.base.errors import ArchiveError, shown
 from archive.cli import printing
 from archive.cli.status import Cause
 from archive.io.urls import name_of
 from archive.reader.lacking import why_no_traces
 from archive.reader.lookups import kernels, nodes
-from archive.reader.recognition import READ_KINDS
+from archive.reader.recognition import FileKind
 from archive.render.symbolicate import instruction_facts, kernel_facts, node_facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive import Archive, Limits
+    from archive import Archive
+    from archive.cli.asked import Asked
     from archive.cli.status import ExitStatus
     from archive.reader.lookups.instructions import MethodInstruction
     from archive.reader.lookups.kernels import CalledKernel
@@ -25,18 +26,12 @@ if TYPE_CHECKING:
     from archive.render.symbolicate import NamedSources
 
 
-def print_nodes(
-    file: str, companion: str | None, names: Sequence[str], limits: Limits, *, mapped: bool, as_json: bool
-) -> ExitStatus:
-    """Print the source of nodes, kernels and instructions; the status says whether some have none.
-
-    Args:
-        file: the archive of exported programs or compiled models, its companion, or an ETRecord.
-        companion: its companion, if its metadata was split off.
-        names: of nodes, kernels and instructions.
-        as_json: whether facts are printed.
-    """
-    with archive.open(file, companion=companion, limits=limits, mapped=mapped, kinds=READ_KINDS) as opened:
+def print_nodes(asked: Asked) -> ExitStatus:
+    """Print the source of nodes, kernels and instructions; the status says whether some have none."""
+    (file,), names = asked.files, asked.wanted
+    with asked.opened() as opened:
+        if asked.program is not None:
+            _check_program(opened, asked.program, asked)
         places = _places(opened, names)
         sources = {name: _sources(opened, name, places) for name in names}
         every = [(name, source) for name, some in sources.items() for source in some]
@@ -44,7 +39,7 @@ def print_nodes(
         untraced = [source.label for _, source in every if not source.is_traced]
         why = why_no_traces(opened) if untraced else ""
         lost += [f"{file}: no source is recorded for {label}{why and f': {why}'}" for label in untraced]
-        if as_json:
+        if asked.as_json:
             facts: NamedSources = {
                 "file": name_of(file),
                 "symbolications": [
@@ -76,6 +71,16 @@ def print_nodes(
     for note in lost:
         printing.note(note)
     return Cause.UNKNOWN.when(lost)
+
+
+def _check_program(opened: Archive, path: str, asked: Asked) -> None:
+    """Check that an ETRecord was made with a program."""
+    from archive.reader.lookups.own_program import check_own  # noqa: PLC0415 (only with a program)
+
+    if not opened.instructions:
+        raise ArchiveError("--program is for an ETRecord with debug handles", file=opened.file)
+    with archive.open(path, limits=asked.limits, mapped=asked.mapped, kinds={FileKind.EXECUTORCH}) as program:
+        check_own(opened, program)
 
 
 def _places(opened: Archive, names: Sequence[str]) -> dict[str, list[MethodInstruction]]:

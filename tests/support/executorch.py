@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from archive.base import memory
 from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.executorch.layout import IDENTIFIER, PROGRAM
-from archive.formats.executorch.program import ExecutorchProgram, read_program
+from archive.formats.executorch.program import read_program
 from archive.formats.schema.flatbuffer_columns import FlatBuffer, Tables
 from tests.support.corpus import FIXTURES
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.base.limits import Limits
+    from archive.formats.executorch.model import ExecutorchProgram
 
 PROGRAMS = sorted(path.stem for path in (FIXTURES / "executorch").glob("*.pte"))
 
@@ -44,6 +45,20 @@ def with_number(data: bytes, path: str, number: int) -> bytes:
         raise ValueError(f"{path} has its default, which is not stored")
     changed = bytearray(data)
     struct.pack_into(form, changed, place, number)
+    return bytes(changed)
+
+
+def with_length(data: bytes, path: str, length: int) -> bytes:
+    """A program in which a vector of tables says that it has another length."""
+    buffer = FlatBuffer(memoryview(data), IDENTIFIER)
+    *outer, name = path.split()
+    with memory.charged(DEFAULT_LIMITS.allowance(len(data))):
+        table = buffer.root(PROGRAM)
+        for vector, number in zip(outer[::2], outer[1::2], strict=True):
+            table = table.vectors(vector)[1].one(int(number))
+        place = int(table.references(name)[0])
+    changed = bytearray(data)
+    struct.pack_into("<I", changed, place, length)
     return bytes(changed)
 
 

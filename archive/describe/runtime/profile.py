@@ -28,6 +28,7 @@ from archive.formats.etrecord import node_handles
 from archive.io.mapped import by_ranges
 from archive.reader.lookups.instructions import runs
 from archive.reader.lookups.nodes import place_of_node
+from archive.reader.lookups.own_program import check_own
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import FileKind
 
@@ -212,6 +213,7 @@ def profile_etdump(
     dump: Source,
     record: Source | None = None,
     *,
+    program: Source | None = None,
     method: str | None = None,
     warmup: int = 0,
     tick_ns: float = 1,
@@ -222,6 +224,7 @@ def profile_etdump(
     Args:
         dump: the ETDump: a path or URL, a bytes-like object, or a binary file.
         record: the ETRecord of the program that ran, likewise. Without it, modules and lines are not known.
+        program: the ``.pte`` that ran, likewise. An ETRecord that was made with another one is refused.
         method: of the record, that ran; by default what each run fits.
         warmup: runs of each method that come first and are not counted.
         tick_ns: ns of a tick of the device's clock, which an ETDump does not say: 1 on Linux, Android and
@@ -232,10 +235,13 @@ def profile_etdump(
         The profile, whose times are those of all runs that are counted.
 
     Raises:
-        ArchiveError: a file is of another kind or broken, the runs contradict the ETRecord or fit several of
-            its methods, or there are no runs to count.
+        ArchiveError: a file is of another kind or broken, the ETRecord was not made with the program, the
+            runs contradict it or fit several of its methods, or there are no runs to count.
+        ValueError: there is a program, and no ETRecord.
         OSError: a file cannot be read.
     """
+    if program is not None and record is None:
+        raise ValueError("a program is compared with its ETRecord, which is missing")
     read = read_etdump(dump, limits)
     found = [run for run in read.runs if run.calls]
     if record is None:
@@ -246,6 +252,9 @@ def profile_etdump(
         memory.charged(archive.allowance),
         in_file(read.file),
     ):
+        if program is not None:
+            with open_archive(program, limits=limits, kinds={FileKind.EXECUTORCH}) as own:
+                check_own(archive, own)
         recorded = RecordedRuns(archive, method)
         return _profile([(run, recorded.method_of(run)) for run in found], recorded, warmup, tick_ns)
 

@@ -1,0 +1,135 @@
+"""An ETRecord is accepted with the program that it was made with, and with no other."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import archive
+from archive import ArchiveError, FileKind
+from archive.describe.runtime.profile import profile_etdump
+from archive.formats.executorch import xnnpack
+from archive.reader.lookups.own_program import check_own
+from tests.support.commands import called, run, well
+from tests.support.corpus import FIXTURES
+from tests.support.executorch import PROGRAMS, parsed, program_file, with_number
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORDS = sorted(path.stem for path in (FIXTURES / "executorch").glob("*.etrecord"))
+SAME_MODEL = {"framed": "shop", "mutated": ""}
+"""The record that a program fits, where it has another name."""
+XNNPACK = program_file("xnnpack").read_bytes()
+PLAN = "execution_plan 0"
+
+
+def record_file(name: str) -> Path:
+    return FIXTURES / "executorch" / f"{name}.etrecord"
+
+
+def compare(record: str, program: Path | bytes) -> None:
+    with (
+        archive.open(record_file(record)) as opened,
+        archive.open(program, name="m.pte", kinds={FileKind.EXECUTORCH}) as own,
+    ):
+        check_own(opened, own)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_fits_its_own_record_only(program: str) -> None:
+    own = SAME_MODEL.get(program, program)
+    for record in RECORDS:
+        refused = (
+            nullcontext() if record == own else pytest.raises(ArchiveError, match="it was not made with")
+        )
+        with refused:
+            compare(record, program_file(program).read_bytes())
+
+
+CHANGES = {
+    f"{PLAN} chains 0 instructions 2 instr_args op_index": 0,
+    f"{PLAN} chains 0 instructions 1 instr_args args 0": 2,
+    f"{PLAN} values 6 val sizes 0": 2,
+    f"{PLAN} values 6 val scalar_type": 3,
+}
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_one_other_number_makes_it_another_program(path: str) -> None:
+    changed = with_number(XNNPACK, path, CHANGES[path])
+    with pytest.raises(ArchiveError, match=r"instruction forward/0:\d .*it was not made with m\.pte"):
+        compare("xnnpack", changed)
+
+
+@given(st.data())
+def test_an_instruction_of_another_operator_is_refused(data: st.DataObject) -> None:
+    """Whatever instruction calls whatever other operator."""
+    program = data.draw(st.sampled_from(["shop", "sized", "mapped", "methods"]))
+    content = program_file(program).read_bytes()
+    method = parsed(content).methods[0]
+    record_of = {
+        number: one
+        for number, one in enumerate(method.instructions)
+        if one.kind == "KernelCall" and not method.callee(one).startswith("executorch_prim")
+    }
+    number = data.draw(st.sampled_from(sorted(record_of)))
+    others = [
+        index
+        for index, name in enumerate(method.operators)
+        if name != method.operators[record_of[number].target]
+    ]
+    target = data.draw(st.sampled_from(others))
+    path = f"{PLAN} chains 0 instructions {number} instr_args op_index"
+    try:
+        changed = with_number(content, path, target)
+    except ValueError:  # operator 0 is the default, which isn't stored
+        return
+    with pytest.raises(ArchiveError, match="it was not made with"):
+        compare(program, changed)
+
+
+def test_xnnpacks_part_says_which_nodes_it_took() -> None:
+    (method,) = parsed(XNNPACK).methods
+    graphs = [xnnpack.read_graph(memoryview(XNNPACK)[slice(*blob.span)]) for blob in method.blobs]
+    assert [[*graph.nodes] for graph in graphs] == [
+        [("FullyConnected", 1), ("Add", 2), ("Sin", 3)],
+        [("Add", 5), ("FullyConnected", 6)],
+    ]
+    assert not any(any(graph.quantised) for graph in graphs)
+    quantised = program_file("quantised").read_bytes()
+    blobs = parsed(quantised).methods[0].blobs
+    ways = [xnnpack.read_graph(memoryview(quantised)[slice(*blob.span)]).quantised for blob in blobs]
+    assert ways == [(True, True, False)] * 2
+
+
+def test_a_blob_that_lies_about_its_size_is_refused() -> None:
+    (method,) = parsed(XNNPACK).methods
+    blob = bytearray(XNNPACK[slice(*method.blobs[0].span)])
+    blob[14:18] = (1 << 31).to_bytes(4, "little")
+    with pytest.raises(ArchiveError, match="XNNPACK's part is cut short"):
+        xnnpack.read_graph(memoryview(bytes(blob)))
+
+
+def test_profile_takes_the_program() -> None:
+    dump = FIXTURES / "executorch" / "xnnpack.etdp"
+    record, own = record_file("xnnpack"), program_file("xnnpack")
+    assert profile_etdump(dump, record, program=own).runs == {"forward": 2}
+    with pytest.raises(ArchiveError, match="it was not made with"):
+        profile_etdump(dump, record, program=program_file("quantised"))
+    with pytest.raises(ValueError, match="ETRecord"):
+        profile_etdump(dump, program=own)
+    assert called("profile", dump, "--program", own).exit_code == 2
+    assert "methods.py:38" in called("profile", dump, "-c", record, "--program", own, "--by", "line").stdout
+
+
+def test_symbolicate_takes_the_program() -> None:
+    own, other = program_file("framed"), program_file("sized")
+    assert "rows(Embedding)" in well("symbolicate", record_file("shop"), "--program", own, "0:14")
+    refused = run("symbolicate", record_file("shop"), "--program", other, "0:14")
+    assert (refused.returncode, refused.stdout) == (2, b"")
+    assert b"it was not made with" in refused.stderr
