@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from archive.render.symbolicate import FramedSources
 
 NO_FRAMES = (
-    "the program has no frames, which ExecuTorch writes with emit_stacktrace=True; "
+    "the program has no frames, which ExecuTorch's option emit_stacktrace writes; "
     "the ETRecord that was made with it has the source"
 )
 

@@ -240,7 +240,7 @@ SAVED = Runner(
     None,
     ["inputs", "outputs", "program"],
     [SOURCE],
-    "a saved profile is only shown as a table or compared",
+    "a saved profile is shown as a table or compared, no more",
 )
 DUMP = Runner(
     _run_dump,

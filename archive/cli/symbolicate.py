@@ -165,8 +165,8 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
     belong together, inner ones first: 1,26. A NODE is the name of a node in an exported program (.pt2), with
     the graphs that it is in if it has a namesake. A KERNEL is one of a model that AOTInductor compiled, with
     its handle or without. In an ETRecord, an INSTRUCTION of ExecuTorch's (0:17) stands for the nodes that it
-    was made of. A program of ExecuTorch (.pte) has the source of its instructions if it was made with
-    emit_stacktrace=True; otherwise the ETRecord has it.
+    was made of. A program of ExecuTorch (.pte) has the source of its instructions if ExecuTorch's option
+    emit_stacktrace was on; otherwise the ETRecord has it.
 
     Without handles, a log is read from standard input and written with every failure explained. What Docker,
     Kubernetes, journald, syslog or logcat put around each line is put around new lines, too.

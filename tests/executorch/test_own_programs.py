@@ -96,15 +96,16 @@ def test_an_instruction_of_another_operator_is_refused(data: st.DataObject) -> N
 def test_xnnpacks_part_says_which_nodes_it_took() -> None:
     (method,) = parsed(XNNPACK).methods
     graphs = [xnnpack.read_graph(memoryview(XNNPACK)[slice(*blob.span)]) for blob in method.blobs]
-    assert [[*graph.nodes] for graph in graphs] == [
+    assert [graph and [*graph.nodes] for graph in graphs] == [
         [("FullyConnected", 1), ("Add", 2), ("Sin", 3)],
         [("Add", 5), ("FullyConnected", 6)],
     ]
-    assert not any(any(graph.quantised) for graph in graphs)
+    assert not any(graph is None or any(graph.quantised) for graph in graphs)
     quantised = program_file("quantised").read_bytes()
     blobs = parsed(quantised).methods[0].blobs
-    ways = [xnnpack.read_graph(memoryview(quantised)[slice(*blob.span)]).quantised for blob in blobs]
-    assert ways == [(True, True, False)] * 2
+    ways = [xnnpack.read_graph(memoryview(quantised)[slice(*blob.span)]) for blob in blobs]
+    assert [way and way.quantised for way in ways] == [(True, True, False)] * 2
+    assert xnnpack.read_graph(memoryview(bytes(100))) is None
 
 
 def test_a_blob_that_lies_about_its_size_is_refused() -> None:
@@ -113,6 +114,16 @@ def test_a_blob_that_lies_about_its_size_is_refused() -> None:
     blob[14:18] = (1 << 31).to_bytes(4, "little")
     with pytest.raises(ArchiveError, match="XNNPACK's part is cut short"):
         xnnpack.read_graph(memoryview(bytes(blob)))
+
+
+def test_verify_reads_xnnpacks_parts() -> None:
+    (method,) = parsed(XNNPACK).methods
+    broken = bytearray(XNNPACK)
+    start = method.blobs[1].span[0]
+    broken[start + 14 : start + 18] = (1 << 31).to_bytes(4, "little")
+    (found,) = archive.verify(bytes(broken))
+    assert (found.severity, found.record) == ("error", "blobs/1.XnnpackBackend")
+    assert "XNNPACK's part is cut short" in found.message
 
 
 def test_profile_takes_the_program() -> None:

@@ -184,7 +184,7 @@ def test_symbolicate_prints_the_frames_of_an_instruction() -> None:
 def test_symbolicate_names_the_record_where_a_program_has_no_frames() -> None:
     result = called("symbolicate", program_file("shop"), "0:14")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "emit_stacktrace=True; the ETRecord that was made with it has the source" in result.stderr
+    assert "emit_stacktrace writes; the ETRecord that was made with it has the source" in result.stderr
     assert "no instruction 'later/0:14'" in called("symbolicate", program_file("shop"), "later/0:14").stderr
 
 

@@ -19,20 +19,21 @@ from archive.base.errors import ArchiveError
 from archive.formats.etrecord import UNSET
 from archive.formats.schema import words
 from archive.formats.schema.fixed import Layout
-from archive.formats.schema.flatbuffer import Table, Text, Union, Vector
+from archive.formats.schema.flatbuffer import Table, Text, Union, Vector, identified_at
 from archive.formats.schema.flatbuffer_columns import FlatBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BACKEND = "XnnpackBackend"
-IDENTIFIER = b"XN01"
+IDENTIFIERS = b"XN00", b"XN01"
+MAGIC_AT, MAGIC = 4, b"XH00"
 NO_HANDLES = {UNSET, 65535}
 HEADER = Layout(
     "XNNPACK header"
     / words.Struct(
         "zeros" / words.Const(bytes(4)),
-        "magic" / words.Const(b"XH00"),
+        "magic" / words.Const(MAGIC),
         "length" / words.Int16ul * "of this header",
         "flatbuffer_offset" / words.Int32ul,
         "flatbuffer_size" / words.Int32ul,
@@ -111,13 +112,16 @@ class XnnpackGraph(NamedTuple):
     quantised: Quantised
 
 
-def read_graph(blob: memoryview) -> XnnpackGraph:
-    """Read a part that ExecuTorch made for XNNPACK."""
+def read_graph(blob: memoryview) -> XnnpackGraph | None:
+    """Read a part that ExecuTorch made for XNNPACK; None where it has no header, as before 0.2."""
+    if blob[MAGIC_AT : MAGIC_AT + len(MAGIC)] != MAGIC:
+        return None
     header = HEADER.read(blob, 0)
     start, stop = header.flatbuffer_offset, header.flatbuffer_offset + header.flatbuffer_size
     if stop > len(blob):
         raise ArchiveError("XNNPACK's part is cut short", expected=f"{stop:,} bytes", found=f"{len(blob):,}")
-    root = FlatBuffer(blob[start:stop], IDENTIFIER).root(GRAPH)
+    identifier = next((one for one in IDENTIFIERS if identified_at(blob[start:stop], one) is not None), MAGIC)
+    root = FlatBuffer(blob[start:stop], identifier).root(GRAPH)
     _, tables = root.vectors("xnodes")
     memory.take(memory.ROW * len(tables), "nodes of XNNPACK")
     kinds = [""] * len(tables)

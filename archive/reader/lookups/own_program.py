@@ -35,7 +35,8 @@ from archive.reader.lookups.instructions import ONLY_CHAIN, InstructionNodes, ru
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.formats.executorch.model import ExecutorchProgram, Instruction, Method, ProgramTensor
+    from archive.formats.executorch.model import ExecutorchProgram, Instruction, Method, ProgramTensor, Span
+    from archive.formats.executorch.xnnpack import XnnpackGraph
     from archive.reader.archive import Archive
     from archive.reader.lookups.instructions import MethodInstruction
     from archive.reader.lookups.nodes import ProgramNode
@@ -93,6 +94,7 @@ class _Comparison:
         self._record, self._program, self._data = record, program, data
         self._nodes = InstructionNodes(record)
         self._steps = Steps(record.limits.work)
+        self._graphs: dict[Span, XnnpackGraph | None] = {}
 
     def contradiction(self) -> str:
         """What the record has, and the program otherwise, in words; "" for nothing."""
@@ -174,7 +176,9 @@ class _Comparison:
         blob = method.blobs[instruction.target]
         if blob.backend != xnnpack.BACKEND:
             return ""
-        graph = xnnpack.read_graph(self._data[slice(*blob.span)])
+        graph = self._graph(blob.span)
+        if graph is None:
+            return ""
         handles = {node.handle for node in graph.nodes if node.handle is not None}
         if strange := handles - {*recorded.instruction.handles}:
             return f"runs a node with debug handle {min(strange)} in the program only"
@@ -186,6 +190,15 @@ class _Comparison:
                 has, lacks = ("program", "ETRecord") if one else ("ETRecord", "program")
                 return f"is quantised{how} in the {has}, and not in the {lacks}"
         return ""
+
+    def _graph(self, span: Span) -> XnnpackGraph | None:
+        """What XNNPACK's part says, in a stretch of the file."""
+        if span not in self._graphs:
+            try:
+                self._graphs[span] = xnnpack.read_graph(self._data[slice(*span)])
+            except ArchiveError as error:
+                raise error.within(record=f"XNNPACK's part at byte {span[0]:,}") from None
+        return self._graphs[span]
 
 
 def _words(instruction: Instruction, callee: str) -> str:
