@@ -22,13 +22,17 @@ from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import Steps
 from archive.describe.runtime.xnnpack_notes import BACKEND as XNNPACK
 from archive.describe.runtime.xnnpack_notes import contradiction
+from archive.describe.runtime.xnnpack_order import handles_of_notes
 from archive.formats.etdump import DELEGATE_CALL, JUMP_CALL, OPERATOR_CALL
 from archive.reader.lookups.instructions import ONLY_CHAIN, InstructionNodes, runs
 
 if TYPE_CHECKING:
-    from archive.describe.runtime.runs import Ran, Run
+    from collections.abc import Mapping
+
+    from archive.describe.runtime.runs import Call, Ran, Run
     from archive.reader.archive import Archive
     from archive.reader.lookups.instructions import MethodInstruction
+    from archive.reader.lookups.own_program import OwnProgram
 
 SHOWN = 5
 """Operators or methods that a message names."""
@@ -39,9 +43,12 @@ class RecordedRuns:
 
     Args:
         only: the method that ran; None to find it from the runs.
+        program: that the ETRecord was made with; None if it isn't given.
     """
 
-    def __init__(self, archive: Archive, only: str | None) -> None:
+    def __init__(self, archive: Archive, only: str | None, program: OwnProgram | None = None) -> None:
+        self._program = program
+        self._handles: dict[tuple[str, int, tuple[str, ...]], Mapping[str, int]] = {}
         self._nodes = InstructionNodes(archive)
         self._steps = Steps(archive.limits.work)
         self._archive = archive
@@ -86,6 +93,17 @@ class RecordedRuns:
             found = self._nodes.numbered(ran.number, self._steps, only=method)
             self._instructions[key] = found[0] if found else None
         return self._instructions[key]
+
+    def handles_of_notes(self, method: str, call: Call) -> Mapping[str, int]:
+        """The debug handles of the nodes that a call's notes are of, as far as the program shows it."""
+        if self._program is None or not call.inner or call.ran.chain != ONLY_CHAIN:
+            return {}
+        key = method, call.ran.number, tuple(event.delegate for event in call.inner)
+        if key not in self._handles:
+            nodes = self._program.xnnpack_nodes(method, call.ran.number)
+            self._steps.take(len(nodes) + len(call.inner))
+            self._handles[key] = handles_of_notes(key[2], nodes)
+        return self._handles[key]
 
     def _contradiction(self, method: str, every: frozenset[Ran], *, is_all: bool) -> str | None:
         """What a method's instructions have against a run of it, in words; None for nothing."""

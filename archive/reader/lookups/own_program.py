@@ -33,10 +33,10 @@ from archive.formats.tensors.dtypes import SCALARS
 from archive.reader.lookups.instructions import ONLY_CHAIN, InstructionNodes, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from archive.formats.executorch.model import ExecutorchProgram, Instruction, Method, ProgramTensor, Span
-    from archive.formats.executorch.xnnpack import XnnpackGraph
+    from archive.formats.executorch.xnnpack import XnnpackGraph, XnnpackNode
     from archive.reader.archive import Archive
     from archive.reader.lookups.instructions import MethodInstruction
     from archive.reader.lookups.nodes import ProgramNode
@@ -69,7 +69,27 @@ class Recorded(NamedTuple):
         )
 
 
-def check_own(record: Archive, program: Archive) -> ExecutorchProgram:
+class OwnProgram(NamedTuple):
+    """A program that an ETRecord was made with.
+
+    Attributes:
+        methods: by name.
+        graphs: what XNNPACK's parts say, by their places.
+    """
+
+    methods: Mapping[str, Method]
+    graphs: Mapping[Span, XnnpackGraph | None]
+
+    def xnnpack_nodes(self, method: str, number: int) -> Sequence[XnnpackNode]:
+        """The nodes that XNNPACK runs in an instruction; none where it doesn't call XNNPACK."""
+        instructions = self.methods[method].instructions
+        if number >= len(instructions) or instructions[number].kind != DELEGATE_CALL.name:
+            return ()
+        graph = self.graphs.get(self.methods[method].blobs[instructions[number].target].span)
+        return () if graph is None else graph.nodes
+
+
+def check_own(record: Archive, program: Archive) -> OwnProgram:
     """Check that an ETRecord is a program's own, which is returned.
 
     Raises:
@@ -77,10 +97,11 @@ def check_own(record: Archive, program: Archive) -> ExecutorchProgram:
     """
     with memory.charged(program.allowance), in_file(program.file):
         read = read_program(program._source.data)  # noqa: SLF001 (the whole file)
-        why = _Comparison(record, read, program._source.data).contradiction()  # noqa: SLF001 (the same)
+        compared = _Comparison(record, read, program._source.data)  # noqa: SLF001 (the same)
+        why = compared.contradiction()
     if why:
         raise ArchiveError(f"{why}: it was not made with {program.file}", file=record.file)
-    return read
+    return OwnProgram({method.name: method for method in read.methods}, compared.graphs)
 
 
 class _Comparison:
@@ -94,7 +115,7 @@ class _Comparison:
         self._record, self._program, self._data = record, program, data
         self._nodes = InstructionNodes(record)
         self._steps = Steps(record.limits.work)
-        self._graphs: dict[Span, XnnpackGraph | None] = {}
+        self.graphs: dict[Span, XnnpackGraph | None] = {}
 
     def contradiction(self) -> str:
         """What the record has, and the program otherwise, in words; "" for nothing."""
@@ -193,12 +214,12 @@ class _Comparison:
 
     def _graph(self, span: Span) -> XnnpackGraph | None:
         """What XNNPACK's part says, in a stretch of the file."""
-        if span not in self._graphs:
+        if span not in self.graphs:
             try:
-                self._graphs[span] = xnnpack.read_graph(self._data[slice(*span)])
+                self.graphs[span] = xnnpack.read_graph(self._data[slice(*span)])
             except ArchiveError as error:
                 raise error.within(record=f"XNNPACK's part at byte {span[0]:,}") from None
-        return self._graphs[span]
+        return self.graphs[span]
 
 
 def _words(instruction: Instruction, callee: str) -> str:
