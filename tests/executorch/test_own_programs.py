@@ -138,6 +138,31 @@ def test_profile_takes_the_program() -> None:
     assert "methods.py:38" in called("profile", dump, "-c", record, "--program", own, "--by", "line").stdout
 
 
+@pytest.mark.parametrize("name", ["fork", "methods", "quantised", "region", "shop", "sized", "xnnpack"])
+def test_a_run_is_of_its_own_program_whatever_it_ran(name: str) -> None:
+    """Branches, sizes and moves, too, of which an ETRecord has nothing."""
+    dump = FIXTURES / "executorch" / f"{name}.etdp"
+    files = dump, record_file(name)
+    profile, without = profile_etdump(*files, program=program_file(name)), profile_etdump(*files)
+    assert (profile.runs, profile.total_ns) == (without.runs, without.total_ns)
+
+
+def test_a_run_of_another_instruction_than_the_programs_is_refused() -> None:
+    """In a branch, of which the ETRecord has nothing, a kernel of its other branch ran."""
+    content = program_file("fork").read_bytes()
+    (method,) = parsed(content).methods
+    branch = next(
+        number for number, one in enumerate(method.instructions) if method.callee(one) == "aten::sin.out"
+    )
+    other = method.operators.index("aten::add.out")
+    changed = with_number(content, f"{PLAN} chains 0 instructions {branch} instr_args op_index", other)
+    dump = FIXTURES / "executorch" / "fork.etdp"
+    with pytest.raises(
+        ArchiveError, match=rf"instruction 0:{branch} ran sin\.out, and is aten::add\.out in the program"
+    ):
+        profile_etdump(dump, record_file("fork"), program=changed)
+
+
 def test_symbolicate_takes_the_program() -> None:
     own, other = program_file("framed"), program_file("sized")
     assert "rows(Embedding)" in well("symbolicate", record_file("shop"), "--program", own, "0:14")

@@ -34,6 +34,11 @@ def noted(nodes: Sequence[XnnpackNode]) -> list[str]:
     return notes
 
 
+def counted_as(node: XnnpackNode) -> str:
+    """What kinds that are counted together have in common."""
+    return WORDS[node.kind].replace("Fully Connected", "Convolution")
+
+
 def test_kinds_are_those_of_the_schema() -> None:
     assert WORDS.keys() < {*KINDS}
 
@@ -49,11 +54,11 @@ def test_a_kind_that_was_merged_has_no_node_and_others_keep_theirs(
     nodes: list[XnnpackNode], data: st.DataObject
 ) -> None:
     left = [node for node in nodes if data.draw(st.booleans())]
-    counts = Counter(WORDS[node.kind] for node in nodes), Counter(WORDS[node.kind] for node in left)
+    counts = Counter(map(counted_as, nodes)), Counter(map(counted_as, left))
     expected = {
         note: node.handle
         for note, node in zip(noted(left), left, strict=True)
-        if counts[0][WORDS[node.kind]] == counts[1][WORDS[node.kind]]
+        if counts[0][counted_as(node)] == counts[1][counted_as(node)]
     }
     assert handles_of_notes(noted(left), nodes) == expected
 
@@ -72,6 +77,15 @@ def test_notes_that_cannot_be_told_apart_have_no_node() -> None:
     nodes = [XnnpackNode("Add", 1), XnnpackNode("Add", 2)]
     assert handles_of_notes(["Add (ND) #1", "Add (ND) #2"], nodes) == {"Add (ND) #1": 1, "Add (ND) #2": 2}
     assert handles_of_notes(["Add (ND)", "Add (ND)"], nodes) == {}
+
+
+def test_a_convolution_may_run_as_a_product_and_not_the_other_way() -> None:
+    nodes = [XnnpackNode("Conv2d", 1), XnnpackNode("DepthwiseConv2d", 2), XnnpackNode("Conv2d", 3)]
+    notes = ["Convolution (NHWC, F32) IGEMM #1", "Convolution (NHWC, F32) DWConv #1"]
+    notes.append("Fully Connected (NC, F32) GEMM #1")
+    assert [*handles_of_notes(notes, nodes).values()] == [1, 2, 3]
+    assert handles_of_notes([notes[0], notes[2], notes[1]], nodes) == {}
+    assert handles_of_notes(notes[:1], [XnnpackNode("FullyConnected", 1)]) == {}
 
 
 def test_copies_beside_concatenations_have_no_node() -> None:

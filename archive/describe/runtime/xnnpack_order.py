@@ -62,6 +62,9 @@ WORDS = {
     "Tanh": "TanH",
 }
 """What a note of each kind of node begins with, up to its first parenthesis."""
+PRODUCTS = {"Convolution", "Fully Connected"}
+"""Words that are counted together: a convolution with a kernel of one element runs as the other one."""
+AS_PRODUCT = "Conv2d", "Fully Connected"
 CONCATENATES, COPY = "Concatenate", "Copy"
 
 
@@ -76,18 +79,36 @@ def handles_of_notes(notes: Sequence[str], nodes: Sequence[XnnpackNode]) -> Mapp
         return {}
     noted, recorded = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
     for at, note in enumerate(notes):
-        noted[note.partition(" (")[0]].append(at)
+        noted[_counted_as(_word(note))].append(at)
     for at, node in enumerate(nodes):
-        recorded[WORDS.get(node.kind, node.kind)].append(at)
+        recorded[_counted_as(WORDS.get(node.kind, node.kind))].append(at)
     if any(node.kind.startswith(CONCATENATES) for node in nodes):
         noted.pop(COPY, None)
     pairs = sorted(
         pair
         for word, places in noted.items()
         if len(places) == len(recorded.get(word, ()))
+        and all(
+            _may_be(_word(notes[at]), nodes[node].kind)
+            for at, node in zip(places, recorded[word], strict=True)
+        )
         for pair in zip(places, recorded[word], strict=True)
     )
     if any(one >= other for (_, one), (_, other) in pairwise(pairs)):
         return {}
     found = ((notes[at], nodes[node].handle) for at, node in pairs)
     return {note: handle for note, handle in found if handle is not None}
+
+
+def _word(note: str) -> str:
+    """What a note begins with."""
+    return note.partition(" (")[0]
+
+
+def _counted_as(word: str) -> str:
+    return min(PRODUCTS) if word in PRODUCTS else word
+
+
+def _may_be(word: str, kind: str) -> bool:
+    """Whether a note that begins so may be of a node of some kind."""
+    return WORDS.get(kind, kind) == word or (kind, word) == AS_PRODUCT

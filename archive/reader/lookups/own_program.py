@@ -80,6 +80,13 @@ class OwnProgram(NamedTuple):
     methods: Mapping[str, Method]
     graphs: Mapping[Span, XnnpackGraph | None]
 
+    def called(self, method: str, number: int) -> tuple[str, str]:
+        """The kind of an instruction, and what it calls; "" for both where the method has no such one."""
+        own = self.methods[method]
+        if number >= len(own.instructions):
+            return "", ""
+        return own.instructions[number].kind, own.callee(own.instructions[number])
+
     def xnnpack_nodes(self, method: str, number: int) -> Sequence[XnnpackNode]:
         """The nodes that XNNPACK runs in an instruction; none where it doesn't call XNNPACK."""
         instructions = self.methods[method].instructions
