@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ from archive.formats.executorch import xnnpack
 from archive.reader.lookups.own_program import check_own
 from tests.support.commands import called, run, well
 from tests.support.corpus import FIXTURES
-from tests.support.executorch import PROGRAMS, parsed, program_file, with_number
+from tests.support.executorch import PROGRAMS, parsed, program_file, with_number, with_xnnpacks
+from tests.support.exported import changed_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +66,34 @@ def test_one_other_number_makes_it_another_program(path: str) -> None:
     changed = with_number(XNNPACK, path, CHANGES[path])
     with pytest.raises(ArchiveError, match=r"instruction forward/0:\d .*it was not made with m\.pte"):
         compare("xnnpack", changed)
+
+
+OTHERWISE = {
+    ("xnnpack", "debug_handle", 999): "runs a node with debug handle 999 in the program only",
+    ("quantised", "datatype", 3): "is quantised by channel in the ETRecord, and not in the program",
+    ("quantised", "datatype", 9): "is quantised by channel in the ETRecord, and not in the program",
+}
+
+
+@pytest.mark.parametrize(("name", "field", "number"), OTHERWISE)
+def test_xnnpacks_part_must_be_of_the_nodes(name: str, field: str, number: int) -> None:
+    changed = with_xnnpacks(program_file(name).read_bytes(), 0, field, number)
+    with pytest.raises(ArchiveError, match=OTHERWISE[name, field, number]):
+        compare(name, changed)
+
+
+def test_what_the_record_has_nothing_of_must_be_what_executorch_adds() -> None:
+    """Here the last instruction, a node's, is missing in the map."""
+    with archive.open(record_file("shop")) as whole:
+        handles = json.loads(bytes(whole.records["debug_handle_map"].view()))
+    del handles["forward"]["31"]
+    less = changed_record("shop", debug_handle_map=json.dumps(handles).encode())
+    with (
+        archive.open(less, name="m") as opened,
+        archive.open(program_file("shop"), kinds={FileKind.EXECUTORCH}) as own,
+        pytest.raises(ArchiveError, match=r"31 calls aten::mean\.dtype_out in the program, and isn't in"),
+    ):
+        check_own(opened, own)
 
 
 @given(st.data())
