@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from archive.reader.lookups.instructions import MethodInstruction
     from archive.reader.lookups.kernels import CalledKernel
     from archive.reader.lookups.nodes import ProgramNode
+    from archive.reader.lookups.own_program import OwnProgram
     from archive.render.symbolicate import NamedSources
 
 
@@ -30,9 +31,10 @@ def print_nodes(asked: Asked) -> ExitStatus:
     """Print the source of nodes, kernels and instructions; the status says whether some have none."""
     (file,), names = asked.files, asked.wanted
     with asked.opened() as opened:
-        if asked.program is not None:
-            _check_program(opened, asked.program, asked)
+        own = None if asked.program is None else _own(opened, asked.program, asked)
         places = _places(opened, names)
+        if own is not None:
+            places = {name: [*map(own.narrowed, some)] for name, some in places.items()}
         sources = {name: _sources(opened, name, places) for name in names}
         every = [(name, source) for name, some in sources.items() for source in some]
         lost = [f"{file}: {_why_unknown(opened, name, places)}" for name in names if not sources[name]]
@@ -73,14 +75,14 @@ def print_nodes(asked: Asked) -> ExitStatus:
     return Cause.UNKNOWN.when(lost)
 
 
-def _check_program(opened: Archive, path: str, asked: Asked) -> None:
-    """Check that an ETRecord was made with a program."""
+def _own(opened: Archive, path: str, asked: Asked) -> OwnProgram:
+    """The program that an ETRecord was made with."""
     from archive.reader.lookups.own_program import check_own  # noqa: PLC0415 (only with a program)
 
     if not opened.instructions:
         raise ArchiveError("--program is for an ETRecord with debug handles", file=opened.file)
     with archive.open(path, limits=asked.limits, mapped=asked.mapped, kinds={FileKind.EXECUTORCH}) as program:
-        check_own(opened, program)
+        return check_own(opened, program)
 
 
 def _places(opened: Archive, names: Sequence[str]) -> dict[str, list[MethodInstruction]]:

@@ -196,6 +196,9 @@ def test_a_run_of_another_instruction_than_the_programs_is_refused() -> None:
 def test_symbolicate_takes_the_program() -> None:
     own, other = program_file("framed"), program_file("sized")
     assert "rows(Embedding)" in well("symbolicate", record_file("shop"), "--program", own, "0:14")
+    both, one = (well("symbolicate", record_file("shop"), "0:6", *more) for more in ((), ("--program", own)))
+    assert (both.count("Module hierarchy"), one.count("Module hierarchy")) == (2, 1)
+    assert "addmm" in one
     refused = run("symbolicate", record_file("shop"), "--program", other, "0:14")
     assert (refused.returncode, refused.stdout) == (2, b"")
     assert b"it was not made with" in refused.stderr

@@ -19,6 +19,7 @@ tensors of the same types and sizes look the same, whatever their weights are.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base import memory
@@ -86,6 +87,13 @@ class OwnProgram(NamedTuple):
         if number >= len(own.instructions):
             return "", ""
         return own.instructions[number].kind, own.callee(own.instructions[number])
+
+    def narrowed(self, instruction: MethodInstruction) -> MethodInstruction:
+        """An instruction without the nodes that share its debug handle and have another operator."""
+        kind, callee = self.called(instruction.method, instruction.number)
+        if kind != KERNEL_CALL.name:
+            return instruction
+        return replace(instruction, nodes=tuple(node for node in instruction.nodes if runs(callee, node)))
 
     def xnnpack_nodes(self, method: str, number: int) -> Sequence[XnnpackNode]:
         """The nodes that XNNPACK runs in an instruction; none where it doesn't call XNNPACK."""
