@@ -19,7 +19,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= ranges handles methods paths bytecode data constants effects plain container companion lookup \
-	records windows blocks kinds log joined archive program etdump values safetensors gguf onnx \
+	records windows blocks kinds log joined archive program etdump values executorch safetensors gguf onnx \
 	legacy texts diff split migrate
 
 .DEFAULT_GOAL := help

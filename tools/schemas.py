@@ -56,7 +56,7 @@ from archive.render.documents import (
 )
 from archive.render.profile import ProfileComparison, ProfileFacts, SavedProfileFacts
 from archive.render.sizes import ChangesFacts, SizesFacts, WeightsFacts
-from archive.render.symbolicate import LogCauses, NamedSources, Symbolications
+from archive.render.symbolicate import FramedSources, LogCauses, NamedSources, Symbolications
 from archive.render.values import RunComparison, RunFacts
 from archive.rewrite.canonicalise import Canonical
 from archive.rewrite.convert import Conversion
@@ -103,7 +103,7 @@ READ: dict[str, list[type]] = {
         InventoryRow,
         Unread,
     ],
-    "symbolicate": [Symbolications, NamedSources, LogCauses],
+    "symbolicate": [Symbolications, NamedSources, FramedSources, LogCauses],
     "verify": [Verified],
     "leaks": [Leaks, Review, Unread],
     "sizes": [SizesFacts, WeightsFacts, ChangesFacts, Unread],

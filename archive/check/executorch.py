@@ -10,27 +10,33 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
+from archive.formats.executorch import xnnpack
+from archive.formats.executorch.frames import read_frames
 from archive.formats.executorch.layout import DELEGATE_CALL, KERNEL_CALL
 from archive.formats.executorch.program import read_program
-from archive.formats.tensor_files.executorch import PROGRAM_RECORD, SEGMENTS
+from archive.formats.tensor_files.executorch import BLOBS, PROGRAM_RECORD, SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.diagnostics import Diagnostics
-    from archive.formats.executorch.program import Method
+    from archive.formats.executorch.model import Method
     from archive.reader.records import TensorRecords
 
 
 def check_program(file: TensorRecords, report: Diagnostics) -> None:
     """Check a program that could be read."""
-    program = read_program(file.data)
+    program, frames = read_program(file.data), read_frames(file.data)
     for method in program.methods:
         _check_method(method, report)
-    for name in file.records:
+    for name, record in file.records.items():
         if name.startswith(SEGMENTS):
             report.add("note", name, "", "nothing in the program refers to this segment")
+        elif name.startswith(BLOBS) and name.endswith(f".{xnnpack.BACKEND}"):
+            graph = report.attempt(name, lambda: xnnpack.read_graph(record.view()))  # noqa: B023 (called at once)
+            report.looked(len(graph.nodes) if graph else 0, "node of XNNPACK's", "with its debug handle")
     report.looked(len(program.methods), "method", "with its values, instructions and planned memory")
+    report.looked(sum(each.framed for each in frames.values()), "instruction", "with its frames")
     report.looked(len(program.segments), "segment", "within the file, without overlaps")
 
 

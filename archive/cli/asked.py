@@ -30,6 +30,7 @@ class Asked:
         top: how many causes are printed in the place of the log, 0 for all.
         page: where a page of the causes is written, in the place of the log.
         show: how much of the models' source the page shows.
+        program: of ExecuTorch, that the ETRecord was made with.
     """
 
     files: Sequence[str]
@@ -45,6 +46,7 @@ class Asked:
     shipper: str | None
     page: str | None
     show: str
+    program: str | None
     force: bool
     mapped: bool
     limits: Limits

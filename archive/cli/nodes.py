@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.base.errors import shown
+import archive
+from archive.base.errors import ArchiveError, shown
 from archive.cli import printing
 from archive.cli.status import Cause
 from archive.io.urls import name_of
 from archive.reader.lacking import why_no_traces
 from archive.reader.lookups import kernels, nodes
+from archive.reader.recognition import FileKind
 from archive.render.symbolicate import instruction_facts, kernel_facts, node_facts
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from archive.reader.lookups.instructions import MethodInstruction
     from archive.reader.lookups.kernels import CalledKernel
     from archive.reader.lookups.nodes import ProgramNode
+    from archive.reader.lookups.own_program import OwnProgram
     from archive.render.symbolicate import NamedSources
 
 
@@ -28,7 +31,10 @@ def print_nodes(asked: Asked) -> ExitStatus:
     """Print the source of nodes, kernels and instructions; the status says whether some have none."""
     (file,), names = asked.files, asked.wanted
     with asked.opened() as opened:
+        own = None if asked.program is None else _own(opened, asked.program, asked)
         places = _places(opened, names)
+        if own is not None:
+            places = {name: [*map(own.narrowed, some)] for name, some in places.items()}
         sources = {name: _sources(opened, name, places) for name in names}
         every = [(name, source) for name, some in sources.items() for source in some]
         lost = [f"{file}: {_why_unknown(opened, name, places)}" for name in names if not sources[name]]
@@ -67,6 +73,16 @@ def print_nodes(asked: Asked) -> ExitStatus:
     for note in lost:
         printing.note(note)
     return Cause.UNKNOWN.when(lost)
+
+
+def _own(opened: Archive, path: str, asked: Asked) -> OwnProgram:
+    """The program that an ETRecord was made with."""
+    from archive.reader.lookups.own_program import check_own  # noqa: PLC0415 (only with a program)
+
+    if not opened.instructions:
+        raise ArchiveError("--program is for an ETRecord with debug handles", file=opened.file)
+    with archive.open(path, limits=asked.limits, mapped=asked.mapped, kinds={FileKind.EXECUTORCH}) as program:
+        return check_own(opened, program)
 
 
 def _places(opened: Archive, names: Sequence[str]) -> dict[str, list[MethodInstruction]]:

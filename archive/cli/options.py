@@ -54,6 +54,13 @@ limit_option = click.option(
     help="Raise or lower a limit for each file: NAME as the error names it, NUMBER like 64M or "
     f"4GB: {AMOUNT_WORDS}. May be repeated.",
 )
+program_option = click.option(
+    "--program",
+    type=click.Path(dir_okay=False),
+    metavar="PTE",
+    help="The program of ExecuTorch that the ETRecord was made with; another one is refused. It says which "
+    "operator each instruction calls, and which nodes XNNPACK runs.",
+)
 no_map_option = click.option(
     "--no-map",
     "mapped",

@@ -48,6 +48,7 @@ ALL_ROWS = sys.maxsize
 @options.companion_option(
     "Its debug info, if that was split off; of an ETDump, the ETRecord of the program that ran.", is_file=True
 )
+@options.program_option
 @click.option(
     "--method",
     show_default="forward; of an ETDump, what each run fits",
@@ -127,6 +128,7 @@ def command(
       debug-archive profile model.ptl --input 1x64 --runs 20 --base before.json
       debug-archive profile after.json --base before.json --by line
       debug-archive profile run.etdp -c model.etrecord --by line
+      debug-archive profile run.etdp -c model.etrecord --program model.pte --by line
       debug-archive profile run.etdp -c model.etrecord --warmup 1 -o run.speedscope.json
     """  # noqa: D301 (click reads the backspace)
     before = None if base is None else read_profile(base, base)
@@ -195,8 +197,16 @@ def _run_dump(file: str, view: str | None, given: Mapping[str, Any]) -> tuple[Pr
     if method is not None and companion is None:
         raise click.UsageError("--method is one of an ETRecord: -c")
     warmup, tick_ns = given["warmup"] or 0, given["tick_ns"] or 1
+    if given["program"] is not None and companion is None:
+        raise click.UsageError("--program is for an ETRecord: -c")
     made = profile_etdump(
-        file, companion, method=method, warmup=warmup, tick_ns=tick_ns, limits=given["limits"]
+        file,
+        companion,
+        program=given["program"],
+        method=method,
+        warmup=warmup,
+        tick_ns=tick_ns,
+        limits=given["limits"],
     )
     if view not in {None, *made.views}:
         raise click.UsageError(f"--by {view} needs the ETRecord of the program that ran: -c")
@@ -223,7 +233,10 @@ def _run_archive(file: str, _: str | None, given: Mapping[str, Any]) -> tuple[Pr
 
 UNGIVEN = (None, (), DEFAULT_LIMITS)
 SAVED = Runner(
-    None, ["inputs", "outputs"], [SOURCE], "a saved profile is shown as a table or compared, nothing else"
+    None,
+    ["inputs", "outputs", "program"],
+    [SOURCE],
+    "a saved profile is shown as a table or compared, no more",
 )
 DUMP = Runner(
     _run_dump,
@@ -233,9 +246,9 @@ DUMP = Runner(
 )
 ARCHIVE = Runner(
     _run_archive,
-    ["tick_ns", "limits"],
+    ["tick_ns", "limits", "program"],
     RUNTIME_VIEWS,
-    "--tick-ns, --limit and --by instruction or delegate are for ETDumps",
+    "--tick-ns, --limit, --program and --by instruction or delegate are for ETDumps",
 )
 
 

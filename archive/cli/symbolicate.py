@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 """Handles of 64 bits, never too long for ``int()``."""
+EXECUTORCH = FileKind.EXECUTORCH
 CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
@@ -60,8 +61,10 @@ def _is_file(word: str) -> bool:
 
 
 def _has_nodes(file: str, limits: Limits, *, mapped: bool) -> bool:
-    """Whether a file has nodes of exported programs or kernels of compiled models."""
+    """Whether a file has nodes of exported programs, kernels of compiled models, or instructions."""
     recognised = recognise(source_of(file, mapped=mapped), limits=limits, look=False)
+    if recognised.kind is FileKind.EXECUTORCH:
+        return True
     if recognised.kind is FileKind.COMPANION:
         with archive.open(file, limits=limits, mapped=mapped) as opened:
             return bool(opened.programs or opened.compiled)
@@ -122,6 +125,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     help="The same for the name of FILE, or of the top module's class: 'running model (\\w+)'.",
 )
 @options.top_option("Print the N most frequent causes, not the log; 0 for all.", "top", default=None)
+@options.program_option
 @click.option(
     "--style",
     type=click.Choice([style.value for style in Style]),
@@ -156,7 +160,8 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
     belong together, inner ones first: 1,26. A NODE is the name of a node in an exported program (.pt2), with
     the graphs that it is in if it has a namesake. A KERNEL is one of a model that AOTInductor compiled, with
     its handle or without. In an ETRecord, an INSTRUCTION of ExecuTorch's (0:17) stands for the nodes that it
-    was made of.
+    was made of. A program of ExecuTorch (.pte) has the source of its instructions if ExecuTorch's option
+    emit_stacktrace was on; otherwise the ETRecord has it.
 
     Without handles, a log is read from standard input and written with every failure explained. What Docker,
     Kubernetes, journald, syslog or logcat put around each line is put around new lines, too.
@@ -192,6 +197,8 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
       debug-archive symbolicate model.pt2 linear_3 cond.true_graph_0/add
       debug-archive symbolicate compiled.pt2 cpp_fused_relu_0:2
       debug-archive symbolicate model.etrecord 0:17 forward/0:3
+      debug-archive symbolicate model.etrecord --program model.pte 0:17
+      debug-archive symbolicate model.pte 0:17
     """  # noqa: D301 (click reads the backspace)
     if store is None and all(map(HANDLE_CHAIN.fullmatch, words)):
         store = os.environ.get(options.STORE_VARIABLE)
@@ -206,6 +213,8 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
     task = _task(asked)
     if any(asked.has(name) for name in task.refused):
         raise click.UsageError(task.why)
+    if asked.program is not None and task is not NAMES:
+        raise click.UsageError("--program is for instructions of an ETRecord")
     if showing.form in {SARIF, *ROW_FORMS} and task is not LOG:
         raise click.UsageError(f"--format {showing.form} is for logs: it has the causes of failures")
     return task.run(asked)
@@ -224,6 +233,13 @@ class _Task(NamedTuple):
 
 def _names(asked: Asked) -> ExitStatus:
     """Print the source of nodes, kernels and instructions."""
+    (file,) = asked.files
+    if recognise(source_of(file, mapped=asked.mapped), limits=asked.limits, look=False).kind is EXECUTORCH:
+        if asked.companion is not None or asked.program is not None:
+            raise click.UsageError("-c and --program are for an ETRecord, which is the FILE")
+        from archive.cli.framed import print_framed  # noqa: PLC0415 (few files are programs)
+
+        return print_framed(asked)
     from archive.cli.nodes import print_nodes  # noqa: PLC0415 (few files have nodes)
 
     return print_nodes(asked)

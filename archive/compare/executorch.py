@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.compare.changes import Change
-    from archive.formats.executorch.program import Method
+    from archive.formats.executorch.model import Method
     from archive.reader.archive import Archive
 
 

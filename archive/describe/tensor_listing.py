@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from archive.base import memory
 from archive.base.bounded import bounded
+from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.quick_dataclass import dataclass
 from archive.describe.listing import FileFacts, TensorFacts
@@ -108,4 +109,5 @@ def _executorch_methods(tensor_file: TensorRecords) -> dict[str, ExecutorchMetho
         return {}
     from archive.describe.executorch import executorch_methods  # noqa: PLC0415 (few files have some)
 
-    return executorch_methods(tensor_file.data)
+    with in_file(tensor_file.file):
+        return executorch_methods(tensor_file.data)

@@ -194,13 +194,13 @@ def _executorch_tables(methods: Mapping[str, ExecutorchMethod]) -> Iterator[str 
     table = FittedTable(
         [
             *(("method", "name"), ("inputs", "text"), ("outputs", "text")),
-            *(("instructions", "number"), ("planned bytes", "number")),
+            *(("instructions", "number"), ("with frames", "number"), ("planned bytes", "number")),
         ]
     )
     called = FittedTable([("calls of", "name"), ("method", "name"), ("calls", "number")])
     for name, one in methods.items():
         inputs, outputs = ", ".join(one.inputs), ", ".join(one.outputs)
-        table.add(name, inputs, outputs, one.instructions, sum(one.planned_bytes))
+        table.add(name, inputs, outputs, one.instructions, one.framed, sum(one.planned_bytes))
         for callee, count in (*one.backends.items(), *one.operators.items()):
             called.add(callee, name, count)
     yield from (table, "", called, "")

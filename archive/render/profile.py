@@ -107,6 +107,9 @@ def runtime_notes(profile: RuntimeProfile) -> Iterator[str]:
         share = profile.total_ns / (profile.whole_ns or 1)
         took = f"{ran} took {micros(profile.whole_ns)} {tick}"
         yield f"{took}: {share:.0%} in operators, the rest in the runtime and its notes"
+    if profile.inferred:
+        notes = counted(profile.inferred, "note")
+        yield f"inferred: {notes} of XNNPACK, each at the node of its kind and order in the program"
     if profile.left_out:
         what = counted(profile.left_out, "note")
         yield f"{what} of backends left out: not within the times of their calls"
@@ -155,6 +158,7 @@ class ProfileFacts(TypedDict):
         methods: how often each ran; of ETDumps with their ETRecord.
         whole_ns: of runs as ExecuTorch's runtime has them; null where one did not end; of ETDumps.
         left_out: what backends noted outside of the times of their calls; of ETDumps.
+        inferred: notes of XNNPACK that are at the program's node of their kind and order; of ETDumps.
     """
 
     file: str
@@ -172,6 +176,7 @@ class ProfileFacts(TypedDict):
     methods: NotRequired[Mapping[str, int]]
     whole_ns: NotRequired[int | None]
     left_out: NotRequired[int]
+    inferred: NotRequired[int]
 
 
 class SavedProfileFacts(TypedDict):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
     from archive.failures.explainer import LogExplainer
     from archive.formats.exported.traces import FrameMark, Trace
+    from archive.reader.lookups.framed import FramedInstruction
     from archive.reader.lookups.instructions import MethodInstruction
     from archive.reader.lookups.kernels import CalledKernel
     from archive.reader.lookups.nodes import ProgramNode
@@ -196,6 +197,38 @@ class NamedSources(TypedDict):
     symbolications: Sequence[NodeFacts]
     kernels: NotRequired[Sequence[KernelFacts]]
     instructions: NotRequired[Sequence[InstructionFacts]]
+
+
+class FramedFacts(TypedDict):
+    """An instruction of a program of ExecuTorch, with the frames that it has of it."""
+
+    asked: str
+    instruction: str
+    method: str
+    operation: str
+    found: bool
+    frames: Sequence[Frame]
+    text: str
+
+
+class FramedSources(TypedDict):
+    """The sources of instructions of a program of ExecuTorch."""
+
+    file: str
+    instructions: Sequence[FramedFacts]
+
+
+def framed_facts(asked: str, one: FramedInstruction) -> FramedFacts:
+    """An instruction of a program of ExecuTorch."""
+    return {
+        "asked": asked,
+        "instruction": f"{one.method}/0:{one.number}",
+        "method": one.method,
+        "operation": one.operation,
+        "found": one.trace is not None,
+        "frames": frames_facts(one.trace),
+        "text": one.text,
+    }
 
 
 def node_facts(asked: str, node: ProgramNode) -> NodeFacts:

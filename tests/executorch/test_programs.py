@@ -14,16 +14,19 @@ from hypothesis import strategies as st
 import archive
 from archive import ArchiveError
 from archive.base.errors import LimitError
-from archive.base.limits import Limits
+from archive.base.limits import Limits, Steps
 from archive.describe.tensor_listing import listed_tensors
+from archive.formats.executorch.frames import read_frames
 from archive.formats.executorch.layout import HEADER_AT, SHORTEST_HEADER
+from archive.formats.exported.traces import build_trace
 from archive.formats.tensor_files.executorch import strides
-from tests.support.commands import called
-from tests.support.executorch import PROGRAMS, parsed, program_file, with_number
+from archive.reader.lookups.instructions import InstructionNodes
+from tests.support.commands import called, well
+from tests.support.executorch import PROGRAMS, parsed, program_file, with_length, with_number
 from tests.support.tensor_files import bytes_of, labels_of
 
 if TYPE_CHECKING:
-    from archive.formats.executorch.program import Method
+    from archive.formats.executorch.model import Method
 
 SHOP, XNNPACK = program_file("shop").read_bytes(), program_file("xnnpack").read_bytes()
 PLAN = "execution_plan 0"
@@ -117,6 +120,8 @@ def test_inspect_lists_methods_with_what_they_take_return_and_call() -> None:
     assert method.backends == {"XnnpackBackend": 2}
     assert sum(method.operators.values()) + 2 == method.instructions
     assert [*listed_tensors(program_file("methods")).executorch_methods] == ["forward", "later", "words"]
+    framed = listed_tensors(program_file("framed")).executorch_methods["forward"]
+    assert (method.framed, framed.framed) == (0, framed.instructions)
 
 
 def test_strides_follow_the_order_of_dimensions() -> None:
@@ -154,6 +159,41 @@ def test_frames_are_found_as_leaks() -> None:
     assert "source text" in result.stdout
     assert "emit_stacktrace" in result.stdout
     assert "nothing found" in called("leaks", program_file("shop")).stdout
+
+
+def test_frames_are_those_of_the_record() -> None:
+    """Each instruction's frames are the trace of a node that the ETRecord of the same model has there."""
+    frames = read_frames(memoryview(program_file("framed").read_bytes()))["forward"]
+    with archive.open(program_file("shop").with_suffix(".etrecord")) as record:
+        instructions = InstructionNodes(record)
+        for number in record.instructions["forward"]:
+            trace = frames.trace(number)
+            assert trace is not None
+            (found,) = instructions.numbered(number, Steps(1 << 20))
+            assert build_trace(trace) in {node.site.trace for node in found.nodes}
+    assert frames.framed == len(frames.counts) == 32
+
+
+def test_symbolicate_prints_the_frames_of_an_instruction() -> None:
+    shown = well("symbolicate", program_file("framed"), "0:14")
+    with_record = well("symbolicate", program_file("shop").with_suffix(".etrecord"), "0:14")
+    assert shown.split("\n")[0] == "aten::embedding.out"
+    assert shown.split("\n")[1:] == with_record.split("\n")[1:]
+
+
+def test_symbolicate_names_the_record_where_a_program_has_no_frames() -> None:
+    result = called("symbolicate", program_file("shop"), "0:14")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "emit_stacktrace writes; the ETRecord that was made with it has the source" in result.stderr
+    assert "no instruction 'later/0:14'" in called("symbolicate", program_file("shop"), "later/0:14").stderr
+
+
+def test_more_frames_than_instructions_are_refused() -> None:
+    framed = program_file("framed").read_bytes()
+    instructions = len(parsed(framed).methods[0].instructions)
+    more = with_length(framed, f"{PLAN} chains 0 instructions", instructions - 1)
+    with pytest.raises(ArchiveError, match="expected at most 31, one for each instruction, found 32"):
+        read_frames(memoryview(more))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -5,20 +5,27 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from contextlib import suppress
+from dataclasses import fields
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import archive
 from archive.base import memory
+from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
 from archive.base.limits import Limits
 from archive.check.program_loader import program_faults
 from archive.check.program_loader.files import Payloads
 from archive.container.container import Container
+from archive.describe.executorch import executorch_methods
 from archive.failures.explainer import LogExplainer
 from archive.formats.etdump import parse_etdump
 from archive.formats.exported.program import Program, filled, left_of
 from archive.privacy.leaks import LeakKind, leaks
+from archive.reader.lookups.framed import FramedInstructions
+from archive.reader.lookups.own_program import check_own
+from archive.reader.recognition import FileKind
 from archive.reader.runtime.noted import noted_run
 from archive.reader.runtime.runs import run_of
 from tests.fuzz.mutations import changed_bytes, changed_log, changed_zip, number, unsigned
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
+    from archive.describe.executorch import ExecutorchMethod
     from archive.reader.archive import Archive
 
 HEAD = 1 << 12
@@ -235,3 +243,34 @@ TARGETS |= {
     "etdump": Target(read_etdump, _dumps, changed_etdump),
     "values": Target(read_noted_values, _noted, changed_etdump),
 }
+
+
+# --- The target for programs of ExecuTorch: whatever is read is counted, and compared with an ETRecord
+
+
+def read_executorch(data: bytes) -> None:
+    """A program: its sizes add up, its parts are read, and it is compared with the ETRecord of its seeds."""
+    assert not any(one.severity == "internal error" for one in archive.verify(data))
+    with archive.open(data, name="m", kinds={FileKind.EXECUTORCH}) as opened:
+        account = archive.sizes(opened)
+        assert sum(size.stored for size in account.by("kind").values()) == opened.size == len(data)
+        named = FramedInstructions(opened)
+        for one in named.named("0:0"):
+            assert (one.trace is None) == one.text.endswith("\nNone")
+        assert json.dumps([facts_of(one) for one in executorch_methods(memoryview(data)).values()])
+        with archive.open(record("xnnpack")) as own, suppress(ArchiveError):
+            assert check_own(own, opened).methods
+
+
+def facts_of(one: ExecutorchMethod) -> dict[str, object]:
+    """The facts of a method."""
+    return {field.name: getattr(one, field.name) for field in fields(one)}
+
+
+def _executorch_programs() -> list[bytes]:
+    return [
+        (FIXTURES / "executorch" / f"{name}.pte").read_bytes() for name in ("xnnpack", "mutated", "framed")
+    ]
+
+
+TARGETS |= {"executorch": Target(read_executorch, _executorch_programs, changed_etdump)}

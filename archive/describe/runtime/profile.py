@@ -26,6 +26,7 @@ from archive.formats.etrecord import node_handles
 from archive.io.mapped import by_ranges
 from archive.reader.lookups.instructions import runs
 from archive.reader.lookups.nodes import place_of_node
+from archive.reader.lookups.own_program import check_own
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import FileKind
 from archive.reader.runtime.recorded import RecordedRuns
@@ -54,18 +55,19 @@ class Operations:
         recording: the operations; their debug handles are the numbers of their places.
         places: by number.
         left_out: what backends noted, and was left out.
+        inferred: what XNNPACK noted, and has the place of a node of the same kind and order.
     """
 
     def __init__(self, recorded: RecordedRuns | None, tick_ns: float) -> None:
         self._recorded, self.tick_ns = recorded, tick_ns
-        self._numbers: dict[tuple[str, Ran, str], int] = {}
+        self._numbers: dict[tuple[str, Ran, str, int | None], int] = {}
         self._call_places: dict[tuple[str, Ran], CallPlace] = {}
         self._kernels = defaultdict[str, set[str]](set)
         self._start: int | None = None
         self._end = 0
         self.recording = Recording(RUNTIME)
         self.places: list[OperationPlace] = []
-        self.left_out = 0
+        self.left_out = self.inferred = 0
 
     def add(self, run: Run, method: str) -> None:
         """Add the operations of a run after those of earlier runs, whatever the clock says."""
@@ -79,8 +81,10 @@ class Operations:
             outer = call.kernel or call.event
             inner = call.inner if _is_nested(outer, call.inner) else ()
             self.left_out += len(call.inner) - len(inner)
+            handles = {} if self._recorded is None else self._recorded.handles_of_notes(method, call)
+            self.inferred += sum(event.delegate in handles for event in inner)
             for event, name in ((outer, call.name), *((event, event.delegate) for event in inner)):
-                number = self._number(method, call, event.delegate)
+                number = self._number(method, call, event.delegate, handles.get(event.delegate))
                 start, end = (round((tick + shift) * self.tick_ns) for tick in (event.start, event.end))
                 self.recording.operations.append((start, end, number, name))
 
@@ -92,14 +96,18 @@ class Operations:
             node.site.key for one, known in found if known for node in known.nodes if runs(one.operator, node)
         }
 
-    def _number(self, method: str, call: Call, note: str) -> int:
-        """The number of the place of a call, or of what a backend noted inside of it."""
-        key = method, call.ran, note
+    def _number(self, method: str, call: Call, note: str, handle: int | None) -> int:
+        """The number of the place of a call, or of what a backend noted inside of it.
+
+        Args:
+            handle: of the node that the note is of; None where it is not known.
+        """
+        key = method, call.ran, note, handle
         if key not in self._numbers:
             if key[:2] not in self._call_places:
                 self._call_places[key[:2]] = CallPlace(self._recorded, method, call, self._kernels[method])
             self._numbers[key] = len(self.places)
-            self.places.append(self._call_places[key[:2]].of(note))
+            self.places.append(self._call_places[key[:2]].of(note, handle))
         return self._numbers[key]
 
 
@@ -136,11 +144,16 @@ class CallPlace:
                     self._by_handle[handle].append(place)
         self._whole = joint_place(_deciding(own or places))
 
-    def of(self, note: str) -> OperationPlace:
-        """The place of a note; of one whose nodes are not known, and of "", that of the call."""
+    def of(self, note: str, handle: int | None = None) -> OperationPlace:
+        """The place of a note; of one whose nodes are not known, and of "", that of the call.
+
+        Args:
+            handle: of the node that it is of, as the program shows it; None for none.
+        """
         place = self._whole
-        if self._delegate is not None and note in self._delegate.events:
-            handles = self._delegate.events[note]
+        events = {} if self._delegate is None else self._delegate.events
+        handles = events.get(note, () if handle is None or handle not in self._by_handle else (handle,))
+        if handles:
             found = [place for handle in handles for place in self._by_handle.get(handle, ())]
             place = joint_place(_deciding(found))
         return replace(place, instruction=self._label, delegate=self._backend)
@@ -181,6 +194,7 @@ class RuntimeProfile(Profile):
         whole_ns: as given.
         tick_ns: ns of a tick, as it was given.
         left_out: what backends noted outside of the times of their calls.
+        inferred: notes of XNNPACK that have the place of a node of the same kind and order in the program.
     """
 
     def __init__(
@@ -190,6 +204,7 @@ class RuntimeProfile(Profile):
         super().__init__(operations.recording, operations.places.__getitem__)
         self.runs, self.whole_ns = runs, whole_ns
         self.tick_ns, self.left_out = operations.tick_ns, operations.left_out
+        self.inferred = operations.inferred
 
     def facts(self) -> dict[str, Any]:
         """The sums for JSON: as of other profiles, with the runs and how long these took as a whole."""
@@ -198,6 +213,7 @@ class RuntimeProfile(Profile):
             "methods": {method: count for method, count in self.runs.items() if method},
             "whole_ns": self.whole_ns,
             "left_out": self.left_out,
+            "inferred": self.inferred,
         }
 
 
@@ -212,6 +228,7 @@ def profile_etdump(
     dump: Source,
     record: Source | None = None,
     *,
+    program: Source | None = None,
     method: str | None = None,
     warmup: int = 0,
     tick_ns: float = 1,
@@ -222,6 +239,7 @@ def profile_etdump(
     Args:
         dump: the ETDump: a path or URL, a bytes-like object, or a binary file.
         record: the ETRecord of the program that ran, likewise. Without it, modules and lines are not known.
+        program: the ``.pte`` that ran, likewise. An ETRecord that was made with another one is refused.
         method: of the record, that ran; by default what each run fits.
         warmup: runs of each method that come first and are not counted.
         tick_ns: ns of a tick of the device's clock, which an ETDump does not say: 1 on Linux, Android and
@@ -232,10 +250,13 @@ def profile_etdump(
         The profile, whose times are those of all runs that are counted.
 
     Raises:
-        ArchiveError: a file is of another kind or broken, the runs contradict the ETRecord or fit several of
-            its methods, or there are no runs to count.
+        ArchiveError: a file is of another kind or broken, the ETRecord was not made with the program, the
+            runs contradict it or fit several of its methods, or there are no runs to count.
+        ValueError: there is a program, and no ETRecord.
         OSError: a file cannot be read.
     """
+    if program is not None and record is None:
+        raise ValueError("a program is compared with its ETRecord, which is missing")
     read = read_etdump(dump, limits)
     found = [run for run in read.runs if run.calls]
     if record is None:
@@ -246,7 +267,11 @@ def profile_etdump(
         memory.charged(archive.allowance),
         in_file(read.file),
     ):
-        recorded = RecordedRuns(archive, method)
+        own = None
+        if program is not None:
+            with open_archive(program, limits=limits, kinds={FileKind.EXECUTORCH}) as opened:
+                own = check_own(archive, opened)
+        recorded = RecordedRuns(archive, method, own)
         return _profile([(run, recorded.method_of(run)) for run in found], recorded, warmup, tick_ns)
 
 

@@ -22,7 +22,7 @@ from archive.io.urls import is_elsewhere
 from archive.reader import opening
 from archive.reader.facts import HandleOwners, facts_of
 from archive.reader.lacking import is_split
-from archive.reader.recognition.kinds import COMMAND_KINDS
+from archive.reader.recognition.kinds import READ_KINDS, FileKind
 from archive.reader.split_handles import logged_form
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ PACKAGE = f"{__name__.partition('.')[0]}."
 """Begins the names of this project's modules."""
 BEGINNING = 8
 """The least digits for the beginning of an archive id."""
-EXPLAINING_KINDS = COMMAND_KINDS["symbolicate"]
+EXPLAINING_KINDS = READ_KINDS | {FileKind.COMPANION}
 
 
 def why_unread(file: str, error: ArchiveError | OSError) -> str:

@@ -83,14 +83,17 @@ TENSOR = Table(
     "extra_tensor_info" / EXTRA,
 )
 INT = Table("Int", "int_val" / Int64sl)
-OTHERS = [
-    Table(name)
-    for name in ("String", "IntList", "DoubleList", "BoolList", "TensorList", "OptionalTensorList")
-]
+TENSOR_LIST = Table("TensorList", "items" / Vector(Int32sl) * "values")
+OPTIONAL_TENSOR_LIST = Table("OptionalTensorList", "items" / Vector(Int32sl) * "values; -1 for none")
+OTHERS = [Table(name) for name in ("String", "IntList", "DoubleList", "BoolList")]
+KINDS_OF_VALUES = [Table("Null"), INT, Table("Bool"), Table("Double"), TENSOR, *OTHERS]
 VALUE = Table(
     "EValue",
     "val_type" / Int8ul * "which table `val` is",
-    "val" / Union(Table("Null"), INT, Table("Bool"), Table("Double"), TENSOR, *OTHERS),
+    "val"
+    / Union(
+        Table("Null"), INT, Table("Bool"), Table("Double"), TENSOR, *OTHERS, TENSOR_LIST, OPTIONAL_TENSOR_LIST
+    ),
 )
 OPERATOR = Table("Operator", "name" / Text, "overload" / Text)
 KERNEL_CALL = Table("KernelCall", "op_index" / Int32sl, "args" / Vector(Int32sl) * "values")
@@ -117,12 +120,20 @@ DELEGATE = Table(
     "processed" / BLOB_REFERENCE * "what the backend made of its part of the graph",
     "compile_specs" / Vector(COMPILE_SPEC),
 )
+FRAME = Table(
+    "Frame",
+    "filename" / Text,
+    "lineno" / Int32sl,
+    "name" / Text * "of the function",
+    "context" / Text * "the line of source",
+)
+FRAMES = Table("FrameList", "items" / Vector(FRAME) * "outermost first")
 CHAIN = Table(
     "Chain",
     "inputs" / Vector(Int32sl),
     "outputs" / Vector(Int32sl),
     "instructions" / Vector(INSTRUCTION),
-    "stacktrace" / Unread("[FrameList]"),
+    "stacktrace" / Vector(FRAMES) * "of each instruction, with `emit_stacktrace=True`",
 )
 CONTAINER = Table("ContainerMetadata", "encoded_inp_str" / Text, "encoded_out_str" / Text)
 PLAN = Table(

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base import memory
 from archive.base.errors import ArchiveError, shown
-from archive.base.quick_dataclass import dataclass
 from archive.formats.executorch.layout import (
     DELEGATE_CALL,
     DTYPES,
@@ -25,170 +24,59 @@ from archive.formats.executorch.layout import (
     HEADER_AT,
     HEADER_MAGIC,
     IDENTIFIER,
-    INLINE,
     JUMP_CALL,
     KERNEL_CALL,
     MOVE_CALL,
+    OPTIONAL_TENSOR_LIST,
     PROGRAM,
-    SEGMENT,
     SHORTEST_HEADER,
     TENSOR,
+    TENSOR_LIST,
 )
+from archive.formats.executorch.model import (
+    DYNAMISM,
+    Blob,
+    ExecutorchProgram,
+    Instruction,
+    Method,
+    ProgramTensor,
+)
+from archive.formats.executorch.places import Places
 from archive.formats.schema.flatbuffer_columns import FlatBuffer
 from archive.formats.tensors.dtypes import WIDTHS
 from archive.formats.tensors.tensor import check_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
-    from archive.formats.schema.flatbuffer import Table
     from archive.formats.schema.flatbuffer_columns import Tables
 
-Span = tuple[int, int]
-"""A stretch of the file: its first byte, and the byte after its last."""
 VERSION = 0
 NONE = "Null"
-DYNAMISM = ("fixed", "bounded", "unbounded")
-
-
-class ProgramTensor(NamedTuple):
-    """A tensor among a method's values.
-
-    Attributes:
-        dtype: as PyTorch names it.
-        shape: the largest sizes, where they vary.
-        order: its dimensions from the outermost to the innermost in memory.
-        dynamism: whether its sizes are fixed, bounded or unbounded.
-        data: where its elements are in the file, at first if it is mutable; None if they aren't there.
-        buffer: the method's buffer that it is planned in, from 1 on; 0 for none.
-        offset: in that buffer.
-        name: of the parameter or buffer; "" if the file does not say.
-        is_external: whether its elements are in a file beside the program.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    order: tuple[int, ...]
-    dynamism: str
-    data: Span | None
-    buffer: int
-    offset: int
-    name: str
-    is_external: bool
-
-    @property
-    def bytes(self) -> int:
-        """Of its elements."""
-        return WIDTHS[self.dtype] * prod(self.shape)
-
-
-class Instruction(NamedTuple):
-    """An instruction.
-
-    Attributes:
-        kind: the name of its table: ``KernelCall``.
-        target: the number of its operator or backend; of a jump the instruction; else 0.
-        values: the numbers of the values that it takes and makes.
-    """
-
-    kind: str
-    target: int
-    values: tuple[int, ...]
-
-
-class Blob(NamedTuple):
-    """What a backend made of its part of a method.
-
-    Attributes:
-        backend: its id: ``XnnpackBackend``.
-        span: where it is.
-        specs: the keys of its compile specs.
-    """
-
-    backend: str
-    span: Span
-    specs: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """A method of a program.
-
-    Attributes:
-        name: of the method.
-        kinds: of its values: ``Tensor``, ``Int``; ``Null`` for none.
-        tensors: by the numbers of their values.
-        inputs: numbers of values.
-        outputs: numbers of values.
-        operators: ``aten::add.out``, each once.
-        instructions: in the order of the chain.
-        blobs: what it calls of backends.
-        planned: bytes of each buffer of planned memory, from the first on.
-    """
-
-    name: str
-    kinds: Sequence[str]
-    tensors: Mapping[int, ProgramTensor]
-    inputs: Sequence[int]
-    outputs: Sequence[int]
-    operators: Sequence[str]
-    instructions: Sequence[Instruction]
-    blobs: Sequence[Blob]
-    planned: Sequence[int]
-
-    @property
-    def operator_calls(self) -> Mapping[str, int]:
-        """How often each operator is called."""
-        return Counter(self.operators[each.target] for each in self._calls(KERNEL_CALL))
-
-    @property
-    def backend_calls(self) -> Mapping[str, int]:
-        """How often each backend is called."""
-        return Counter(self.blobs[each.target].backend for each in self._calls(DELEGATE_CALL))
-
-    def _calls(self, table: Table) -> Iterator[Instruction]:
-        return (each for each in self.instructions if each.kind == table.name)
-
-    def type_of(self, number: int) -> str:
-        """The type of a value: ``Int``, ``float32[3x4]``; ``<=3`` is a size that varies up to 3."""
-        tensor = self.tensors.get(number)
-        if tensor is None:
-            return self.kinds[number]
-        most = "" if tensor.dynamism == DYNAMISM[0] else "<="
-        return f"{tensor.dtype}[{'x'.join(f'{most}{size}' for size in tensor.shape)}]"
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutorchProgram:
-    """A program of ExecuTorch.
-
-    Attributes:
-        methods: in the order of the file.
-        flatbuffer: where the FlatBuffer is.
-        segments: where they are.
-        named: where the named data is, by key.
-        inline: where constants and blobs in the FlatBuffer are.
-    """
-
-    methods: Sequence[Method]
-    flatbuffer: Span
-    segments: Sequence[Span]
-    named: Mapping[str, Span]
-    inline: Sequence[Span]
+NO_VALUE = -1
+"""In an ``OptionalTensorList``."""
 
 
 def read_program(data: memoryview) -> ExecutorchProgram:
     """Read a whole program. Elements and blobs are not read."""
     size, base = _extent(data)
-    buffer = FlatBuffer(data[:size], IDENTIFIER)
-    root = buffer.root(PROGRAM)
+    root = program_root(data)
     version = int(root.numbers("version")[0])
     if version != VERSION:
         raise ArchiveError(place="Program.version", expected=str(VERSION), found=str(version))
-    places = _Places(root, base, len(data))
+    places = Places(root, base, len(data))
     _, plans = root.vectors("execution_plan")
     methods = [_Plan(plans.one(number), places).method() for number in range(len(plans))]
+    for name, count in Counter(method.name for method in methods).items():
+        if count > 1:
+            raise ArchiveError(f"method {shown(name)} is there {count} times")
     return ExecutorchProgram(methods, (0, size), places.segments, places.named, places.inline)
+
+
+def program_root(data: memoryview) -> Tables:
+    """The root table of a program."""
+    size, _ = _extent(data)
+    return FlatBuffer(data[:size], IDENTIFIER).root(PROGRAM)
 
 
 def _extent(data: memoryview) -> tuple[int, int]:
@@ -206,117 +94,6 @@ def _extent(data: memoryview) -> tuple[int, int]:
     return size, base
 
 
-class _Places:
-    """Where the data of a program is.
-
-    Args:
-        root: the program.
-        base: where segments begin.
-        size: of the file.
-    """
-
-    def __init__(self, root: Tables, base: int, size: int) -> None:
-        _, declared = root.vectors("segments")
-        starts = declared.numbers("offset").tolist()
-        sizes = declared.numbers("size").tolist()
-        self.segments: list[Span] = []
-        end = base
-        for number, (start, length) in enumerate(zip(starts, sizes, strict=True)):
-            span = base + start, base + start + length
-            if length and (not base or span[0] < end or span[1] > size):
-                expected = f"bytes from {end:,} to {size:,}" if base else "an extended header"
-                found = f"{span[0]:,} to {span[1]:,}"
-                raise ArchiveError(place=f"segment {number}", expected=expected, found=found)
-            self.segments.append(span)
-            end = max(end, span[1])
-        self._constants = self._inline(root, "constant_buffer", "storage")
-        self._blobs = self._inline(root, "backend_delegate_data", "data")
-        self.inline = [span for span in (*self._constants, *self._blobs) if span[0] < span[1]]
-        has_constants, constants = root.tables("constant_segment")
-        self._constant_offsets = self._offsets(constants) if has_constants[0] else []
-        self._mutable_offsets = self._offsets(root.vectors("mutable_data_segments")[1])
-        self.named = self._named(root)
-
-    def segment(self, number: int, what: str) -> Span:
-        """The segment of a number."""
-        if number >= len(self.segments):
-            raise ArchiveError(
-                place=what, expected=f"one of {len(self.segments)} segments", found=f"{number:,}"
-            )
-        return self.segments[number]
-
-    def blob(self, location: int, index: int, what: str) -> Span:
-        """Where a blob is."""
-        if location == SEGMENT:
-            return self.segment(index, what)
-        if location != INLINE or index >= len(self._blobs):
-            raise ArchiveError(
-                place=what, expected=f"one of {len(self._blobs)} inline blobs", found=f"{index:,}"
-            )
-        return self._blobs[index]
-
-    def constant(self, number: int, size: int, what: str) -> Span:
-        """Where the elements of a constant are.
-
-        Args:
-            size: their bytes.
-        """
-        if self._constants:
-            if number < len(self._constants):
-                start, stop = self._constants[number]
-                return _within(start, size, stop, what)
-        elif self._constant_offsets:
-            return self._at(self._constant_offsets[0], number, size, what)
-        raise ArchiveError(place=what, expected="a constant that the program has", found=f"{number:,}")
-
-    def first_value(self, which: int, number: int, size: int, what: str) -> Span:
-        """Where the elements are that a mutable tensor has at first."""
-        if which >= len(self._mutable_offsets):
-            expected = f"one of {len(self._mutable_offsets)} segments of mutable data"
-            raise ArchiveError(place=what, expected=expected, found=f"{which:,}")
-        return self._at(self._mutable_offsets[which], number, size, what)
-
-    def _at(self, offsets: tuple[Span, list[int]], number: int, size: int, what: str) -> Span:
-        (start, stop), places = offsets
-        if number >= len(places):
-            raise ArchiveError(place=what, expected=f"one of {len(places)} tensors", found=f"{number:,}")
-        return _within(start + places[number], size, stop, what)
-
-    def _inline(self, root: Tables, name: str, field: str) -> list[Span]:
-        """Where the bytes in the FlatBuffer are that a vector of tables has."""
-        _, tables = root.vectors(name)
-        starts, counts = tables.stretches(field)
-        return [*zip(starts.tolist(), (starts + counts).tolist(), strict=True)]
-
-    def _offsets(self, tables: Tables) -> list[tuple[Span, list[int]]]:
-        """The segment of each table of offsets, and these."""
-        numbers = tables.numbers("segment_index").tolist()
-        offsets = tables.number_vectors("offsets").lists()
-        return [
-            (self.segment(number, "SubsegmentOffsets.segment_index"), places)
-            for number, places in zip(numbers, offsets, strict=True)
-        ]
-
-    def _named(self, root: Tables) -> dict[str, Span]:
-        _, tables = root.vectors("named_data")
-        numbers, texts = tables.texts("key")
-        segments = tables.numbers("segment_index").tolist()
-        named: dict[str, Span] = {}
-        for number, index in zip(numbers.tolist(), segments, strict=True):
-            key = texts[number] if number >= 0 else ""
-            if key in named:
-                raise ArchiveError(f"named data {shown(key)} is there twice")
-            named[key] = self.segment(index, f"named data {shown(key)}")
-        return named
-
-
-def _within(start: int, size: int, stop: int, what: str) -> Span:
-    if start + size > stop:
-        found = f"{max(stop - start, 0):,}"
-        raise ArchiveError(place=what, expected=f"{size:,} bytes of its data", found=found)
-    return start, start + size
-
-
 class _Plan:
     """A method that is being read.
 
@@ -324,14 +101,14 @@ class _Plan:
         table: the plan.
     """
 
-    def __init__(self, table: Tables, places: _Places) -> None:
+    def __init__(self, table: Tables, places: Places) -> None:
         self._table, self._places = table, places
         self._name = _texts(table, "name")[0]
         self._planned = table.number_vectors("non_const_buffer_sizes").numbers.tolist()
 
     def method(self) -> Method:
         """The method."""
-        kinds, tensors = self._values()
+        kinds, tensors, lists = self._values()
         count = len(kinds)
         inputs, outputs = (
             self._numbered(self._table.number_vectors(name).numbers, count, name)
@@ -343,6 +120,7 @@ class _Plan:
             self._name,
             kinds,
             tensors,
+            lists,
             inputs,
             outputs,
             operators,
@@ -364,16 +142,23 @@ class _Plan:
 
     # Values
 
-    def _values(self) -> tuple[list[str], dict[int, ProgramTensor]]:
+    def _values(self) -> tuple[list[str], dict[int, ProgramTensor], dict[int, tuple[int, ...]]]:
         _, values = self._table.vectors("values")
         memory.take(memory.ROW * len(values), "values")
         kinds, tensors = [NONE] * len(values), dict[int, ProgramTensor]()
+        lists = dict[int, tuple[int, ...]]()
         for table, which, found in values.union("val"):
             for number in which.tolist():
                 kinds[number] = table.name
             if table is TENSOR:
                 tensors = dict(zip(which.tolist(), self._tensors(which.tolist(), found), strict=True))
-        return kinds, tensors
+            elif table in {TENSOR_LIST, OPTIONAL_TENSOR_LIST}:
+                items, part = found.number_vectors("items"), f"{table.name}s"
+                is_there = items.numbers != NO_VALUE if table is OPTIONAL_TENSOR_LIST else slice(None)
+                self._numbered(items.numbers[is_there], len(values), part)
+                memory.take(memory.ROW * len(found), part)
+                lists |= zip(which.tolist(), map(tuple, items.lists()), strict=True)
+        return kinds, tensors, lists
 
     def _tensors(self, numbers: list[int], tables: Tables) -> Iterator[ProgramTensor]:
         memory.take(4 * memory.ROW * len(tables), "tensors")

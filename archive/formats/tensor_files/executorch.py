@@ -23,7 +23,7 @@ from archive.formats.tensors.tensor import Tensor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.formats.executorch.program import ExecutorchProgram, ProgramTensor, Span
+    from archive.formats.executorch.model import ExecutorchProgram, ProgramTensor, Span
     from archive.io.ranged import Bytes
 
 PROGRAM_RECORD = "program"

@@ -119,7 +119,7 @@ REPORTED_KINDS = ZIP_KINDS | (TENSOR_KINDS - {FileKind.SHARDED}) | {FileKind.COM
 
 COMMAND_KINDS = {
     "inspect": OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP, FileKind.ZIP},
-    "symbolicate": READ_KINDS | {FileKind.COMPANION},
+    "symbolicate": READ_KINDS | {FileKind.COMPANION, FileKind.EXECUTORCH},
     "report": REPORTED_KINDS,
     "verify": READ_KINDS | {FileKind.COMPANION, FileKind.EXECUTORCH},
     "leaks": OPENED_KINDS | {FileKind.COMPANION, FileKind.ZIP},
@@ -258,8 +258,8 @@ ADVICE = {
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {commands_on(FileKind.ZIP)} it",
     FileKind.CUT: "copy or download the whole file again",
     FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",
-    FileKind.EXECUTORCH: f"{commands_on(FileKind.EXECUTORCH)} it; the ETRecord that was made with it leads "
-    "to the model's source",
+    FileKind.EXECUTORCH: f"{commands_on(FileKind.EXECUTORCH)} it; `symbolicate` takes its instructions "
+    "(0:14), and the ETRecord that was made with it has the model's source and explains logs",
     FileKind.LEGACY: _no_code(FileKind.LEGACY),
     FileKind.LEGACY_TAR: "torch.load(..., weights_only=False) reads it, if you trust it; torch.save makes "
     "a zip",

@@ -6,6 +6,7 @@ An ETRecord is of the program that ran, if
   and ExecuTorch may have added it (:meth:`~archive.reader.lookups.instructions.InstructionNodes.may_lack`);
 - backends are called where the record has it, and what XNNPACK notes of its products is so of a node of the
   call (:mod:`~archive.reader.runtime.xnnpack_notes`);
+- if the program is given: each instruction is of the program's kind and has its operator;
 - a run that ended and never jumped has run every instruction of the record.
 
 This also shows which method ran; no event says so. Programs that run the same operators in the same order
@@ -21,15 +22,29 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import Steps
 from archive.formats.etdump import DELEGATE_CALL, JUMP_CALL, OPERATOR_CALL
+from archive.formats.executorch import layout
+from archive.formats.executorch.layout import KERNEL_CALL
 from archive.reader.lookups.instructions import ONLY_CHAIN, InstructionNodes, runs
 from archive.reader.runtime.xnnpack_notes import BACKEND as XNNPACK
 from archive.reader.runtime.xnnpack_notes import contradiction
+from archive.reader.runtime.xnnpack_order import handles_of_notes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from archive.reader.archive import Archive
     from archive.reader.lookups.instructions import MethodInstruction
-    from archive.reader.runtime.runs import Ran, Run
+    from archive.reader.lookups.own_program import OwnProgram
+    from archive.reader.runtime.runs import Call, Ran, Run
 
+KINDS = {
+    OPERATOR_CALL: KERNEL_CALL.name,
+    DELEGATE_CALL: layout.DELEGATE_CALL.name,
+    JUMP_CALL: layout.JUMP_CALL.name,
+    "MOVE_CALL": layout.MOVE_CALL.name,
+    "FREE_CALL": layout.FREE_CALL.name,
+}
+"""The instructions of a program, by what the runtime notes of them."""
 SHOWN = 5
 """Operators or methods that a message names."""
 
@@ -39,9 +54,12 @@ class RecordedRuns:
 
     Args:
         only: the method that ran; None to find it from the runs.
+        program: that the ETRecord was made with; None if it isn't given.
     """
 
-    def __init__(self, archive: Archive, only: str | None) -> None:
+    def __init__(self, archive: Archive, only: str | None, program: OwnProgram | None = None) -> None:
+        self._program = program
+        self._handles: dict[tuple[str, int, tuple[str, ...]], Mapping[str, int]] = {}
         self._nodes = InstructionNodes(archive)
         self._steps = Steps(archive.limits.work)
         self._archive = archive
@@ -100,9 +118,22 @@ class RecordedRuns:
             self._instructions[key] = found[0] if found else None
         return self._instructions[key]
 
+    def handles_of_notes(self, method: str, call: Call) -> Mapping[str, int]:
+        """The debug handles of the nodes that a call's notes are of, as far as the program shows it."""
+        if self._program is None or not call.inner or call.ran.chain != ONLY_CHAIN:
+            return {}
+        key = method, call.ran.number, tuple(event.delegate for event in call.inner)
+        if key not in self._handles:
+            nodes = self._program.xnnpack_nodes(method, call.ran.number)
+            self._steps.take(len(nodes) + len(call.inner))
+            self._handles[key] = handles_of_notes(key[2], nodes)
+        return self._handles[key]
+
     def _contradiction(self, method: str, every: frozenset[Ran], *, is_all: bool) -> str | None:
         """What a method's instructions have against a run of it, in words; None for nothing."""
         for ran in sorted(every):
+            if why := self._against_program(method, ran):
+                return why
             if not self._fits(method, ran):
                 what = f"instruction {ran.label} ran {one_line(ran.operator or ran.call)}"
                 return f"{what}, and {_words(self.instruction(method, ran))} the ETRecord"
@@ -112,6 +143,17 @@ class RecordedRuns:
             if left is not None:
                 return f"a run ended without instruction {ONLY_CHAIN}:{left} of the ETRecord"
         return None
+
+    def _against_program(self, method: str, ran: Ran) -> str | None:
+        """What the program has against a run of an instruction, in words; None for nothing."""
+        if self._program is None or ran.chain != ONLY_CHAIN:
+            return None
+        kind, callee = self._program.called(method, ran.number)
+        operator = callee.rpartition("::")[2] if kind == KERNEL_CALL.name else ""
+        if KINDS[ran.call] == kind and ran.operator in ("", operator):
+            return None
+        what = f"instruction {ran.label} ran {one_line(ran.operator or ran.call)}"
+        return f"{what}, and {f'is {one_line(callee or kind)}' if kind else 'is not'} in the program"
 
     def _against_notes(self, method: str, notes: frozenset[tuple[Ran, str]]) -> str | None:
         """What a method's nodes have against what backends noted in a run, in words; None for nothing."""
