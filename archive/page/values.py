@@ -1,7 +1,7 @@
 """What a run computed, by line of the model's source, for the report page: ``run --json`` → a section.
 
 The document is read as a stranger's: numbers are checked, names are texts. A row is a line, in the order of
-the run. Of one run it has the largest absolute value, of two the largest difference by the base's largest value.
+the run. Of one run it has the largest absolute value, of two the largest relative difference.
 """
 
 from __future__ import annotations

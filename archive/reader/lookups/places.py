@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.base.errors import one_line
+from archive.base.quick_dataclass import dataclass
 from archive.base.source_files import is_pytorchs
 from archive.debuginfo.frames import CALL
 from archive.debuginfo.profiles.places import (
