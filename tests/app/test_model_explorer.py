@@ -116,7 +116,7 @@ def with_code(tmp_path: Path, change: Callable[[str], str]) -> Path:
 
 
 def test_calls_that_double_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphs, "MOST_NODES", 2000)
+    monkeypatch.setattr(graphs, "MOST_STEPS", 2000)
     doubling = "".join(
         f"  def m{at}(self, x: Tensor) -> Tensor:\n"
         f"    a = (self).m{at + 1}(x, )\n    return (self).m{at + 1}(a, )\n"
@@ -128,7 +128,7 @@ def test_calls_that_double_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
         assert forward
         return head + doubling.replace(" m0(", " forward(", 1)
 
-    with pytest.raises(ArchiveError, match="2,000 calls"):
+    with pytest.raises(ArchiveError, match="2,000 steps"):
         drawn(with_code(tmp_path, change))
 
 
@@ -138,6 +138,25 @@ def test_a_method_that_calls_itself_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ArchiveError, match="60 functions inside one another"):
         drawn(with_code(tmp_path, change))
+
+
+def test_bytecode_that_is_not_as_declared_is_refused(tmp_path: Path) -> None:
+    path, source = tmp_path / "changed.ptl", ORACLES / "plain_stack.ptl"
+    refused = 0
+    with zipfile.ZipFile(source) as whole:
+        records = {info.filename: whole.read(info) for info in whole.infolist()}
+    name = next(each for each in records if each.endswith("/bytecode.pkl"))
+    data = records[name]
+    for at in range(0, len(data), 7):
+        changed = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+        with zipfile.ZipFile(path, "w") as target:
+            for each, record in {**records, name: changed}.items():
+                target.writestr(each, record)
+        try:
+            drawn(path)
+        except ArchiveError:
+            refused += 1
+    assert refused > 10
 
 
 # --- with Model Explorer

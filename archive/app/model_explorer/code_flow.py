@@ -170,6 +170,7 @@ class _Body:
         value = self._value(asked, env)
         if isinstance(statement, ast.For):
             _bind(statement.target, value, env)
+        self._graph.step(2 * len(env))
         ways = [dict(env), dict(env)]
         self._follow(statement.body, ways[0])
         self._follow(statement.orelse, ways[1])
@@ -178,6 +179,11 @@ class _Body:
 
     def _value(self, node: ast.expr, env: Env) -> Value:
         """Follow an expression."""
+        value = self._followed(node, env)
+        self._graph.step(1 + len(value) if isinstance(value, frozenset) else 1)
+        return value
+
+    def _followed(self, node: ast.expr, env: Env) -> Value:
         if isinstance(node, ast.Name):
             return env.get(node.id, NOTHING)
         if isinstance(node, ast.Attribute):

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from archive.debuginfo.profiles.places import OperationPlace
 
-MOST_NODES = 200_000
-"""Nodes, and calls that lead to one: a few lines of hostile code may call one another without end."""
+MOST_STEPS = 2_000_000
+"""Nodes, edges, calls and values on the way: a few lines of hostile code may double them without end."""
 
 
 @dataclass(slots=True)
@@ -58,15 +58,15 @@ class OperatorGraph:
         self._numbers: dict[str, int] = {}
         self._steps = 0
 
-    def step(self) -> None:
-        """Count a step on the way to a node.
+    def step(self, many: int = 1) -> None:
+        """Count steps on the way to a node.
 
         Raises:
             ArchiveError: there are too many.
         """
-        self._steps += 1
-        if self._steps > MOST_NODES:
-            raise ArchiveError(expected=f"a graph of at most {MOST_NODES:,} calls", found="more")
+        self._steps += many
+        if self._steps > MOST_STEPS:
+            raise ArchiveError(expected=f"a graph of at most {MOST_STEPS:,} steps", found="more")
 
     def add_operator(
         self, place: OperationPlace, op: str, key: int | str | None, scopes: Iterable[str] = ()
@@ -109,6 +109,7 @@ class OperatorGraph:
     def connect(self, target: str, sources: Iterable[str]) -> None:
         """Let a node take the results of others."""
         for source in sources:
+            self.step()
             if self._numbers[source] < self._numbers[target]:
                 self.nodes[target].sources[source] = None
 

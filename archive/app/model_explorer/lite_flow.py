@@ -12,8 +12,9 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.base.errors import one_line
+from archive.base.errors import ArchiveError, one_line
 from archive.base.quick_dataclass import dataclass
+from archive.debuginfo.profiles.places import node_id
 from archive.formats.record_kinds import BYTECODE
 from archive.reader.lookups.places import StockPlaces
 
@@ -36,6 +37,8 @@ ALTERED = {
 """How many values an instruction takes, and how many it makes of them."""
 MAKING = {"LIST_CONSTRUCT", "DICT_CONSTRUCT", "NAMED_TUPLE_CONSTRUCT", "INTERFACE_CALL", "CALL"}
 """Instructions that make one value of as many as their second argument says."""
+COPYING = {"JF", "JMP", "LOOP"}
+"""Instructions at which all values are kept for another place."""
 LOOP_STATE = 3
 """Values that a loop keeps below those that it carries: how often it ran, how often it may, and whether."""
 MOST_RESULTS = 1 << 10
@@ -79,7 +82,14 @@ class _Stack:
 
 def add_lite(graph: OperatorGraph, opened: Archive, method: str) -> None:
     """Add the operators of a method of the top module, and those inside of backends that it calls."""
-    name = f"{opened.qualified_top}.{method}"
+    try:
+        _add(graph, opened, f"{opened.qualified_top}.{method}")
+    except (IndexError, KeyError, TypeError, ValueError, OverflowError, StopIteration) as error:
+        what = "bytecode of the lite interpreter"
+        raise ArchiveError(expected=what, found="other values", file=opened.file, record=BYTECODE) from error
+
+
+def _add(graph: OperatorGraph, opened: Archive, name: str) -> None:
     handles = opened.methods[name]
     record: Any = opened.value(BYTECODE)
     methods = record[1:] if record and isinstance(record[0], int) else record  # the first have no version
@@ -93,9 +103,11 @@ def add_lite(graph: OperatorGraph, opened: Archive, method: str) -> None:
             ids[at] = graph.add_operator(places.of_handle(handle), operators[each.x][0], handle)
     _follow(graph, code, ids, [counted for _, counted in operators])
     held = {handle for some in opened.methods.values() for handle in some}
+    drawn = {node_id(node.place, node.place.op, None) for node in graph.nodes.values() if node.place}
     for handle in opened.handles:
         place = places.of_handle(handle)
-        if handle not in held and not place.op.startswith(INTERNAL):
+        is_drawn = node_id(place, place.op, None) in drawn  # a backend's own handle of what instructions do
+        if handle not in held and not is_drawn and not place.op.startswith(INTERNAL):
             graph.add_operator(place, place.op, handle)
 
 
@@ -114,7 +126,10 @@ def _follow(
     waiting: dict[int, _Stack] = {}
     stack: _Stack | None = _Stack([], {})
     for at, (opcode, x, n) in enumerate(code):
+        graph.step(1 if stack is None or not stack.values else 1 + len(stack.values[-1]))
         arriving = waiting.pop(at, None)
+        if opcode in COPYING and stack is not None:
+            graph.step(len(stack.values) + len(stack.registers))
         stack = arriving if stack is None else stack.met(arriving)
         if stack is None:  # nothing leads here
             continue
@@ -125,6 +140,7 @@ def _follow(
             graph.connect(ids[at], (node for value in stack.take(many) for node in sorted(value)))
             after = code[at + 1] if at + 1 < len(code) else code[at]
             results = min(after.n, MOST_RESULTS) if after.opcode == "STOREN" else 1
+            graph.step(max(results, 0))
             stack.values += [frozenset([ids[at]])] * results
         elif opcode in {"LOAD", "MOVE"}:
             stack.values.append(stack.registers.get(x, NOTHING))
@@ -136,6 +152,7 @@ def _follow(
             taken = stack.take(x if opcode == "TUPLE_CONSTRUCT" else n)
             stack.values.append(NOTHING.union(*taken))
         elif opcode == "LIST_UNPACK":
+            graph.step(max(min(x, MOST_RESULTS), 0))
             stack.values += stack.take(1) * min(x, MOST_RESULTS)
         elif opcode in ALTERED:
             taken_many, made = ALTERED[opcode]
