@@ -104,10 +104,10 @@ def _add(graph: OperatorGraph, opened: Archive, name: str) -> None:
     _follow(graph, code, ids, [counted for _, counted in operators])
     held = {handle for some in opened.methods.values() for handle in some}
     drawn = {node_id(node.place, node.place.op, None) for node in graph.nodes.values() if node.place}
-    for handle in opened.handles:
+    for handle in (each for each in opened.handles if each not in held):
         place = places.of_handle(handle)
         is_drawn = node_id(place, place.op, None) in drawn  # a backend's own handle of what instructions do
-        if handle not in held and not is_drawn and not place.op.startswith(INTERNAL):
+        if not is_drawn and not place.op.startswith(INTERNAL):
             graph.add_operator(place, place.op, handle)
 
 
