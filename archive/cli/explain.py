@@ -15,7 +15,7 @@ from archive.app.explaining import explainer_of
 from archive.base.errors import ArchiveError, counted
 from archive.cli import printing
 from archive.cli.ci import CAUSE_RULES, STANDARD_INPUT, cause_result
-from archive.cli.forms import SARIF
+from archive.cli.forms import MODEL_EXPLORER, SARIF
 from archive.cli.showing import TEXT, showing
 from archive.cli.status import Cause
 from archive.failures.explainer import LogExplainer
@@ -62,7 +62,9 @@ def explain_log(log: Asked) -> ExitStatus:
 
             name = STANDARD_INPUT if log.log is None else Path(log.log).name
             page.write(failures_page(explainer, asked, name, Shown(log.show)))
-    if log.as_json:
+        if showing.form == MODEL_EXPLORER and not isinstance(asked, Models):
+            _write_nodes(log, asked, explainer)
+    if log.as_json and showing.form != MODEL_EXPLORER:
         many = 1 if models is None else len(models)
         causes: LogCauses = {"file": log.log or "-", **causes_facts(explainer, log.top or None, many)}
         printing.write_document(causes, text=CAUSES)
@@ -78,6 +80,19 @@ def explain_log(log: Asked) -> ExitStatus:
     for error in broken:
         raise error
     return status
+
+
+def _write_nodes(log: Asked, opened: Archive, explainer: LogExplainer) -> None:
+    """Write how many failures are at each node of the model's graph."""
+    from archive.app.model_explorer.failing import failures_at_nodes  # noqa: PLC0415 (few ask for it)
+    from archive.render.node_data import NodeDataText, failure_counts  # noqa: PLC0415 (the same)
+
+    counts = failures_at_nodes(opened, explainer.causes.top(log.top or None))
+    if counts.elsewhere:
+        many = counted(counts.elsewhere, "explained failure")
+        printing.note(f"{many} at no operator of the graph")
+    facts = {"file": log.log or "-", "data": failure_counts(counts.at_node)}
+    printing.write_document(facts, text=NodeDataText())
 
 
 def answer_messages(log: Asked) -> ExitStatus:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from archive.cli.status import ExitStatus
 
 FOLDED, SPEEDSCOPE, SARIF = "folded", "speedscope", "sarif"
+MODEL_EXPLORER = "model-explorer"
 COMMON_FORMS = [JSON]
 """The forms of facts that every command has which prints some."""
 ROW_FORMS = [CSV, HTML]
@@ -32,6 +33,7 @@ FORMS = {
     HTML: "the same rows as a page for a browser",
     FOLDED: "stacks of bytes for flamegraph.pl (of two files with --base)",
     SPEEDSCOPE: "the same for speedscope.app",
+    MODEL_EXPLORER: "node data for Model Explorer",
     SARIF: "SARIF 2.1.0 for code scanners as --sarif does",
 }
 """What ``--format`` prints besides tables and lines."""

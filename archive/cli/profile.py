@@ -9,7 +9,7 @@ import click
 
 from archive.base.limits import DEFAULT_LIMITS
 from archive.cli import options, printing
-from archive.cli.forms import ROW_FORMS, facts_options
+from archive.cli.forms import MODEL_EXPLORER, ROW_FORMS, facts_options
 from archive.cli.inputs import input_value
 from archive.cli.showing import showing
 from archive.cli.status import Cause, ExitStatus
@@ -99,7 +99,7 @@ ALL_ROWS = sys.maxsize
 )
 @options.force_option()
 @options.limit_option
-@facts_options(*ROW_FORMS, words="Print the profile as JSON: the format of saved profiles.")
+@facts_options(*ROW_FORMS, MODEL_EXPLORER, words="Print the profile as JSON: the format of saved profiles.")
 def command(
     file: str,
     base: str | None,
@@ -126,6 +126,7 @@ def command(
       debug-archive profile model.ptl --input 1x64 -o run.speedscope.json
       debug-archive profile model.ptl --input 1x64 --runs 20 --json > before.json
       debug-archive profile model.ptl --input 1x64 --runs 20 --base before.json
+      debug-archive profile model.ptl --input 1x64 --format model-explorer > times.json
       debug-archive profile after.json --base before.json --by line
       debug-archive profile run.etdp -c model.etrecord --by line
       debug-archive profile run.etdp -c model.etrecord --program model.pte --by line
@@ -135,6 +136,11 @@ def command(
     run, refused, views, why = SAVED if is_saved_profile(file) else _runner(file)
     if view in views or any(given[name] not in UNGIVEN for name in refused):
         raise click.UsageError(why)
+    if showing.form == MODEL_EXPLORER and (run is not _run_archive or view is not None or before is not None):
+        raise click.UsageError(
+            "--format model-explorer has the times of an archive's operations: without --base and --by, and "
+            "not of an ETDump or a saved profile"
+        )
     if run is None:
         profile = read_profile(file, file)
         _show_saved(file, profile, before, view or profile.first_view, rows, as_json=as_json)
@@ -152,7 +158,12 @@ def command(
         many = f"{made.unknown:,} of {len(made.events):,} operations have no debug info"
         printing.note(many + ("" if given["companion"] else "; -c gives a companion, if it was split off"))
     status = Cause.NO_DEBUG_INFO.when(is_lacking)
-    if before is not None:
+    if showing.form == MODEL_EXPLORER:
+        from archive.render.node_data import NodeDataText, times  # noqa: PLC0415 (few ask for it)
+
+        data = times(made, facts["runs"])
+        printing.write_document({"file": name_of(file), "data": data}, text=NodeDataText())
+    elif before is not None:
         shown = view or made.views[0]
         _show_saved(file, saved_profile(facts), before, shown, rows, as_json=as_json)
     elif as_json:

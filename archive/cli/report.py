@@ -54,6 +54,12 @@ PAGE_ENDINGS = (".html", ".htm")
     type=click.Path(),
     help="Show the texts that nobody has accepted in this review file, with boxes to tick, and save it.",
 )
+@click.option(
+    "--values",
+    metavar="JSON",
+    type=click.Path(dir_okay=False),
+    help="Show by line what `run --json` has printed of FILE: its values, or differences from a base.",
+)
 @options.source_option("Show source text and paths, only base names of files, or neither.")
 @options.force_option()
 @takes_reader()
@@ -64,6 +70,7 @@ def command(
     companion: str | None,
     base: str | None,
     review: str | None,
+    values: str | None,
     show: str,
     force: bool,
     reader: FileReader,
@@ -81,12 +88,13 @@ def command(
       debug-archive report model.pt --source none -o report.html
       debug-archive report small.ptl -c model.ptdbg -o report.html
       debug-archive report public.pt2 --review review.jsonl -o report.html
+      debug-archive report quantised.pt --values difference.json -o report.html
       debug-archive report models/ -o pages/ -j 8
     """  # noqa: D301 (click reads the backspace)
     check_review(review, files)
     if review is not None and Shown(show) is not Shown.FULL:
         raise click.UsageError("--review shows all texts of FILE, and --source hides some")
-    writing = _Writing(out, companion, base, review, Shown(show), force, reader)
+    writing = _Writing(out, companion, base, review, values, Shown(show), force, reader)
     return writing.single(files[0]) if is_single(files) else writing.several(files)
 
 
@@ -98,6 +106,7 @@ class _Writing:
     companion: str | None
     base: str | None
     review: str | None
+    values: str | None
     shown: Shown
     force: bool
     reader: FileReader
@@ -113,6 +122,7 @@ class _Writing:
             companion=companion,
             base=base_source,
             review=self.review,
+            values=self.values,
             show=self.shown,
             force=self.force,
             limits=self.reader.limits,
@@ -137,6 +147,8 @@ class _Writing:
         """Write a page of each file, and one that lists them."""
         if self.companion is not None:
             raise click.UsageError("-c is the companion of one FILE")
+        if self.values is not None:
+            raise click.UsageError("--values are of one FILE")
         if self.out.lower().endswith(PAGE_ENDINGS) and not is_folder(self.out):
             raise click.UsageError(
                 f"several files get a page each, in a folder: -o {self.out.rpartition('.')[0]}/"

@@ -9,7 +9,7 @@ import click
 
 from archive.base.errors import one_line
 from archive.cli import options, printing
-from archive.cli.forms import ROW_FORMS, facts_options
+from archive.cli.forms import MODEL_EXPLORER, ROW_FORMS, facts_options
 from archive.cli.inputs import input_value
 from archive.cli.showing import showing
 from archive.cli.status import Cause, ExitStatus
@@ -17,6 +17,7 @@ from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE
 from archive.io.output import check_target
 from archive.io.urls import name_of
 from archive.reader.recognition import FileKind, recognise
+from archive.render import node_data
 from archive.render.rows import GAPS, RUN, RUN_KEYS, by_view
 from archive.render.values import (
     VALUE_VIEWS,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Limits
     from archive.debuginfo.values.gaps import ValueDiff
     from archive.debuginfo.values.observed import ObservedOperation
+    from archive.render.node_data import GraphNodeData
     from archive.render.values import ValueView
 
 RANDOM = "random:"
@@ -108,7 +110,7 @@ RANDOM = "random:"
 @options.top_option("Rows to show; 0 for all.", default=0)
 @options.force_option()
 @options.limit_option
-@facts_options(*ROW_FORMS)
+@facts_options(*ROW_FORMS, MODEL_EXPLORER)
 def command(
     file: str,
     inputs: tuple[str, ...],
@@ -144,10 +146,12 @@ def command(
       debug-archive run quantised.pt2 --base model.pt --input inputs.pt --tolerance 0.01
       debug-archive run model.pt --input inputs.pt --save values.safetensors
       debug-archive run model.etrecord --input inputs.pt --base run.etdp --buffer debug.bin
+      debug-archive run model.pt --input inputs.pt --format model-explorer > means.json
     """  # noqa: D301 (click reads the backspace)
     if base is not None and (first_nan or watch or save):
         raise click.UsageError("--first-nan, --watch and --save are of one run: leave --base out")
-    if (as_json and (first_nan or watch)) or (first_nan and watch):
+    for_explorer = showing.form == MODEL_EXPLORER
+    if (as_json and (watch or (first_nan and not for_explorer))) or (first_nan and watch):
         raise click.UsageError("--first-nan, --watch and a form like --json show a run in different ways")
     if base is None and given["base_companion"] is not None:
         raise click.UsageError("--base-companion is of a --base")
@@ -158,7 +162,9 @@ def command(
     if reference is not None:
         diff = _diff(asked, model, reference, given["tolerance"])
         names = name_of(model.file), name_of(reference.file)
-        if as_json:
+        if for_explorer:
+            _write_nodes(names[0], node_data.differences(diff))
+        elif as_json:
             facts = comparison_facts(*names, diff)
             if showing.form in ROW_FORMS:
                 facts["pairs"] = [*map(gap_facts, gaps_by(diff, view))]
@@ -172,7 +178,10 @@ def command(
         _note_lacking(run, model)
         if save is not None:
             run.save(save, force=given["force"])
-        if as_json and showing.form in ROW_FORMS and view != "operation":
+        if for_explorer:
+            nodes = node_data.odd_elements if first_nan else node_data.means
+            _write_nodes(name_of(file), nodes(run.observed))
+        elif as_json and showing.form in ROW_FORMS and view != "operation":
             rows_by_view = {"file": name_of(file), view: run.observed.rows_by(view)}
             printing.write_document(rows_by_view, text=by_view(view, RUN_KEYS))
         elif as_json:
@@ -204,6 +213,10 @@ def _models(file: str, base: str | None, given: Mapping[str, Any]) -> tuple[_Mod
         option = "--base-companion" if dumps[0].file == base else "-c"
         raise click.UsageError(f"an ETDump is read with the ETRecord of the program that ran: {option}")
     return model, reference
+
+
+def _write_nodes(file: str, data: GraphNodeData) -> None:
+    printing.write_document({"file": file, "data": data}, text=node_data.NodeDataText())
 
 
 def _diff(asked: _Asked, model: _Model, base: _Model, tolerance: float) -> ValueDiff:

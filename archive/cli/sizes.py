@@ -12,10 +12,11 @@ from archive.base.quick_dataclass import dataclass
 from archive.batches.inputs import InputFile
 from archive.cli import options, printing
 from archive.cli.files import Row, files_argument, is_single, unread_row
-from archive.cli.forms import FOLDED, ROW_FORMS, SPEEDSCOPE
+from archive.cli.forms import FOLDED, MODEL_EXPLORER, ROW_FORMS, SPEEDSCOPE
 from archive.cli.reading import takes_reader
 from archive.cli.status import Cause
 from archive.describe.sizes import View
+from archive.describe.sizes.account import WeightSize
 from archive.describe.sizes.budgets import BudgetFile, SizeBudget
 from archive.describe.sizes.measure import Question, SizeTotals, measure
 from archive.io.mapped import source_of
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from archive.describe.sizes.budgets import BudgetRule
     from archive.describe.sizes.measure import Measures
     from archive.render.fitted_table import FittedTable
+    from archive.render.node_data import NodeDataFacts
     from archive.render.sizes import Amount, ChangesFacts, SizesFacts
 
 MEASURED_KINDS = FOLDER_KINDS["sizes"]
@@ -94,7 +96,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
 @options.config_option(
     "Take budgets by glob from the table [tool.debug-archive.budgets] of this file.", "some"
 )
-@takes_reader(*ROW_FORMS, FOLDED, SPEEDSCOPE, annotations=True)
+@takes_reader(*ROW_FORMS, FOLDED, SPEEDSCOPE, MODEL_EXPLORER, annotations=True)
 def command(
     files: tuple[str, ...],
     base: str | None,
@@ -133,10 +135,17 @@ def command(
       debug-archive sizes 'models/**/*.ptl' --budget debug=100KB
       debug-archive sizes models/ --base ../main/models/ --json
       debug-archive sizes model.pt2 --by weights --format folded > sizes.folded
+      debug-archive sizes model.pt2 --by weights --format model-explorer > bytes.json
     """  # noqa: D301 (click reads the backspace)
     budget_file = BudgetFile.read(config) if config else BudgetFile.nearest()
     if base is not None and reader.form == SPEEDSCOPE:
         raise click.UsageError("speedscope shows no differences: --format folded does, in flamegraph.pl")
+    if reader.form == MODEL_EXPLORER and not (
+        view == View.WEIGHTS and depth is None and base is None and is_single(files)
+    ):
+        raise click.UsageError(
+            "--format model-explorer has the tensors of one file: --by weights, without --depth and --base"
+        )
     is_stacked = reader.form in {FOLDED, SPEEDSCOPE}
     question = Question(View(view), depth, budgets, reader.limits, is_stacked)
     run = _Measuring(
@@ -256,6 +265,10 @@ class _Measuring:
     def _text(self, *, many: bool) -> AnyText:
         """The form that ``--format`` asks for, if it is neither text nor JSON."""
         since_base = self._asked.base is not None
+        if self._reader.form == MODEL_EXPLORER:
+            from archive.render.node_data import NodeDataText  # noqa: PLC0415 (few ask for it)
+
+            return NodeDataText()
         if self._asked.question.stacked:
             from archive.render.stacks import FoldedSizes, SpeedscopeSizes  # noqa: PLC0415 (few ask for stacks)
 
@@ -266,9 +279,18 @@ class _Measuring:
             return CHANGES
         return WEIGHTS if self._asked.question.view is View.WEIGHTS else SIZES
 
-    def _facts(self, measures: Measures) -> SizesFacts | ChangesFacts | Measures:
+    def _facts(self, measures: Measures) -> SizesFacts | ChangesFacts | NodeDataFacts | Measures:
         """What JSON and rows have of a file; stacks are of the measures themselves."""
         question = self._asked.question
+        if self._reader.form == MODEL_EXPLORER:
+            from archive.render.node_data import weight_sizes  # noqa: PLC0415 (few ask for it)
+
+            weights = {
+                name: size
+                for name, size in measures.labels.items()
+                if isinstance(size, WeightSize) and size.dtypes
+            }
+            return {"file": measures.file, "data": weight_sizes(weights)}
         if question.stacked:
             return measures
         return sizes_facts(measures, question.view, since_base=self._asked.base is not None)

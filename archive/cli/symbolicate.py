@@ -15,7 +15,7 @@ import archive
 from archive.base.errors import counted, shown
 from archive.cli import options, printing
 from archive.cli.asked import Asked
-from archive.cli.forms import ROW_FORMS, SARIF, facts_options
+from archive.cli.forms import MODEL_EXPLORER, ROW_FORMS, SARIF, facts_options
 from archive.cli.handles import Lookups
 from archive.cli.showing import showing
 from archive.cli.status import Cause
@@ -152,7 +152,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 @options.force_option()
 @options.no_map_option
 @options.limit_option
-@facts_options(*ROW_FORMS, sarif=True)
+@facts_options(*ROW_FORMS, MODEL_EXPLORER, sarif=True)
 def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStatus:  # noqa: ANN401 (as click gives them)
     """Print the model source of debug handles of FILE, an archive or a companion, as PyTorch would.
 
@@ -190,6 +190,7 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
       debug-archive symbolicate companions/ --log app.log.gz --top 20
       debug-archive symbolicate companions/ --log app.log.gz --html failures.html
       debug-archive symbolicate companions/ --log app.log.gz --sarif > failures.sarif
+      debug-archive symbolicate model.ptl --log app.log --format model-explorer > failures.json
       debug-archive symbolicate --store http://host:8080 < app.log
       debug-archive symbolicate --store companions/ --filter rsyslog
       debug-archive symbolicate a.ptdbg b.ptdbg --model 'model=(\\w+)' < app.log
@@ -215,8 +216,10 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
         raise click.UsageError(task.why)
     if asked.program is not None and task is not NAMES:
         raise click.UsageError("--program is for instructions of an ETRecord")
-    if showing.form in {SARIF, *ROW_FORMS} and task is not LOG:
+    if showing.form in {SARIF, *ROW_FORMS, MODEL_EXPLORER} and task is not LOG:
         raise click.UsageError(f"--format {showing.form} is for logs: it has the causes of failures")
+    if showing.form == MODEL_EXPLORER and (not asked.is_one or asked.ids or asked.names):
+        raise click.UsageError("--format model-explorer is for the graph of one FILE, not --id and --model")
     return task.run(asked)
 
 

@@ -19,6 +19,7 @@ from archive.compare.nodes import NEW, VALUES, PairedNodes, are_same, bare, grap
 from archive.compare.sameness import RELEASE_KEYS, Level
 from archive.compare.unkept import OFFSET, RANGES, kept_ranges, offsets_of
 from archive.compare.values import Values
+from archive.formats.exported.inputs import LIFTED_SPECS
 from archive.formats.exported.sites import named_values
 from archive.formats.record_kinds import ONLY_PROGRAM, label_in
 from archive.formats.tensors.exported import TABLE, read_table
@@ -110,9 +111,6 @@ def _leads(made: Mapping[ValueAt, tuple[NodeSite, tuple[str, ...]]], start: Valu
 
 
 # --- programs
-
-LIFTED = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
-"""Inputs of a graph that are tensors of the file, and the key of a tensor's name."""
 
 
 def program_changes(old: Archive, new: Archive, tensors: Mapping[str, str]) -> Iterator[Change]:
@@ -316,9 +314,9 @@ def _specs(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def _tensor(spec: Mapping[str, Any]) -> str:
     """The name of the tensor that an input is; "" of others."""
     lifted = (
-        fields.get(LIFTED[kind])
+        fields.get(LIFTED_SPECS[kind])
         for kind, fields in spec.items()
-        if kind in LIFTED and isinstance(fields, dict)
+        if kind in LIFTED_SPECS and isinstance(fields, dict)
     )
     return str(next(lifted, ""))
 
@@ -326,8 +324,8 @@ def _tensor(spec: Mapping[str, Any]) -> str:
 def _with_tensor(spec: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """An input with the old name of its tensor."""
     return {
-        kind: {**fields, LIFTED[kind]: names.get(_tensor(spec), "")}
-        if kind in LIFTED and _tensor(spec)
+        kind: {**fields, LIFTED_SPECS[kind]: names.get(_tensor(spec), "")}
+        if kind in LIFTED_SPECS and _tensor(spec)
         else fields
         for kind, fields in spec.items()
     }

@@ -77,6 +77,9 @@ def _relinked(facts: Facts) -> Facts:
             for stack in facts["handles"]["frames"]
         ]
         less["handles"] = {**facts["handles"], "frames": frames}
+    if "values" in facts:
+        links = [_linked(link, has_lines, has_text) for link in facts["values"]["links"]]
+        less["values"] = {**facts["values"], "links": links}
     if "tables" in facts:
         less["tables"] = [
             {**table, "links": [_linked(link, has_lines, has_text) for link in table["links"]]}

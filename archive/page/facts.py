@@ -45,6 +45,10 @@ where it is not shown.
 each column) and ``links``, for each row: the number of a file, or -1, and a position there; for what C++ code
 calls also the number of its record, and a position there; or null.
 
+``values``, on a page that was given some: a row for each line that ran, in the order of the run: ``file``,
+``line`` (null where it is not known), ``module`` and ``operator`` with the largest number there, ``value``,
+``note`` (what is wrong, in words) and ``links`` as of tables; ``title``, and ``heading`` of the numbers.
+
 ``review``, on a page that was asked for one: what :mod:`archive.page.review` says.
 
 ``findings``: ``from`` (the command: verify, leaks, migrate, lite, symbolicate), ``severity``, ``what``,

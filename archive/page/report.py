@@ -18,6 +18,7 @@ from archive.page.document import document
 from archive.page.facts import page_facts, sources_facts
 from archive.page.review import review_facts
 from archive.page.shown import Shown
+from archive.page.values import MOST_LINES, read_values, values_facts
 from archive.privacy.review.reviewed import check_apart
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import REPORTED_KINDS
@@ -76,6 +77,7 @@ def report(
     companion: Source | None = None,
     base: Source | None = None,
     review: str | PathLike[str] | None = None,
+    values: Source | None = None,
     show: Shown | str = Shown.FULL,
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
@@ -91,6 +93,8 @@ def report(
             which lines of source and code differ.
         review: a review file, which need not exist: the page then lists the texts of the archive that aren't
             PyTorch's own, to be accepted there, and saves the file again. Only with all of the source.
+        values: what ``debug-archive run --json`` has printed of a run of the model, or of two: the page then
+            shows it by line.
         show: what the page shows of the model's source: ``full``, all text, and files with their folders;
             ``basename``, files without them, and no text that ``leaks`` finds; ``none``, no text either.
         force: replace an existing file.
@@ -121,6 +125,11 @@ def report(
         if review is not None:
             made["review"], not_reviewed = review_facts(mapped, review, limits)
             made["left_out"] += not_reviewed
+        if values is not None:
+            saved = read_values(values)
+            made["values"] = values_facts(saved, made.get("sources"), shown)
+            if len(saved.rows) > MOST_LINES:
+                made["left_out"].append(f"values: {len(saved.rows) - MOST_LINES:,} lines")
         facts, packed_facts = fitted(made)
         page = document(packed_facts, f"{name}: debug-archive")
         write_all(memoryview(page), file)

@@ -128,6 +128,7 @@ class Programs(Mapping[str, "Program"]):
             is_pruned=program.is_pruned,
             schema=program.schema,
             inputs=program.inputs,
+            weights=program.weights,
         )
 
     def _sites(self, program: Program, record: str) -> Mapping[str, NodeSite]:

@@ -31,7 +31,7 @@ MEMORY = 3 << 30
 OUTPUT = 1 << 29
 """Bytes of each file that a command may write."""
 ROOT = Path(__file__).resolve().parents[2]
-NEED_TORCH = ("archive.backend", "archive.effects", "archive.cli.demo")
+NEED_OTHERS = ("archive.backend", "archive.effects", "archive.cli.demo", "archive.app.model_explorer.main")
 """Rooms that are not imported."""
 LOG, OUT, ERRORS = "log", "out", "errors"
 """Files of standard input, output and errors, in a folder of their own."""
@@ -147,7 +147,7 @@ def modules() -> list[str]:
     """All modules that commands may import without PyTorch."""
     paths = (path.relative_to(ROOT).with_suffix("") for path in sorted((ROOT / "archive").rglob("*.py")))
     names = [".".join(path.parts).removesuffix(".__init__") for path in paths]
-    return [name for name in names if not name.startswith(NEED_TORCH) and not name.endswith("__main__")]
+    return [name for name in names if not name.startswith(NEED_OTHERS) and not name.endswith("__main__")]
 
 
 def run_child(words: list[str], folder: str, streams: str, seconds: int) -> NoReturn:

@@ -172,7 +172,8 @@ def modules() -> Iterator[ModuleType]:
     """The modules of rooms that need no PyTorch."""
     for found in pkgutil.walk_packages([str(ROOT)], "archive."):
         room = found.name.split(".")[1]
-        if room not in WITH_PYTORCH and not found.name.endswith("__main__") and ".demo" not in found.name:
+        apart = found.name.endswith(("__main__", "model_explorer.main")) or ".demo" in found.name
+        if room not in WITH_PYTORCH and not apart:
             yield importlib.import_module(found.name)
 
 

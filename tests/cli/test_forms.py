@@ -190,8 +190,8 @@ def test_the_page_says_which_command_has_which_form() -> None:
                     for form in option.type.choices:
                         having.setdefault(form, set()).add(path)
     listed: dict[str, set[str]] = {}
-    for forms, commands in re.findall(r"^\| (`[\w`, ]+) \| .* \| ([^|]*) \|$", page, re.MULTILINE):
-        for form in re.findall(r"`(\w+)`", forms):
+    for forms, commands in re.findall(r"^\| (`\w[\w`, -]+) \| .* \| ([^|]*) \|$", page, re.MULTILINE):
+        for form in re.findall(r"`([\w-]+)`", forms):
             listed[form] = {*re.findall(r"`([\w ]+)`", commands)}
     assert listed.pop(TEXT) == listed.pop(JSON) == set()
     listed[HTML] = listed[CSV]

@@ -34,6 +34,8 @@ READING = {
     "join --companion": "join {}/small.ptl -o {}/out.ptl --companion",
     "profile --companion": f"profile {MODEL} --input 2x2 --companion",
     "profile --base": "profile {}/profile.json --base",
+    "symbolicate --program": f"symbolicate {DEVICE}.etrecord 0:0 --program",
+    "profile --program": f"profile {DEVICE}.etdp -c {DEVICE}.etrecord --program",
     "run --buffer": f"run {DEVICE}.etdp -c {DEVICE}.etrecord --buffer",
     "run --base": f"run {MODEL} --input 3x4 --base",
     "run --base-companion": f"run {MODEL} --input 3x4 --base {MODEL} --base-companion",

@@ -19,7 +19,7 @@ from archive.base.patterns import LazyPattern
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-NEED_TORCH = ("archive.backend", "archive.effects", "archive.cli.demo")
+NEED_OTHERS = ("archive.backend", "archive.effects", "archive.cli.demo", "archive.app.model_explorer.main")
 """Rooms that are not imported: what they match are texts of this process."""
 PATTERN = (re.Pattern, LazyPattern)
 MOST_ITEMS = 6
@@ -56,7 +56,7 @@ def patterns() -> dict[str, UsedPattern]:
     found: dict[str, UsedPattern] = {}
     uses = _uses()
     for module in pkgutil.walk_packages(archive.__path__, "archive."):
-        if module.name.startswith(NEED_TORCH) or module.name.endswith("__main__"):
+        if module.name.startswith(NEED_OTHERS) or module.name.endswith("__main__"):
             continue
         for name, value in vars(importlib.import_module(module.name)).items():
             whole = f"{module.name}.{name}"
@@ -84,7 +84,7 @@ def _uses() -> _Uses:
     uses = _Uses(set(), defaultdict(set))
     for file in Path(archive.__path__[0]).rglob("*.py"):
         module = ".".join(file.relative_to(Path(archive.__path__[0]).parent).with_suffix("").parts)
-        if module.startswith(NEED_TORCH):
+        if module.startswith(NEED_OTHERS):
             continue
         text = file.read_text("utf-8")
         if not MENTIONED.search(text):

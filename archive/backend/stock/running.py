@@ -24,13 +24,13 @@ from torch.autograd.profiler import profile, record_function
 
 from archive.backend.aten.machine import noted
 from archive.backend.pytorch import message_of
-from archive.backend.stock.places import StockPlaces
 from archive.base.errors import ArchiveError, one_line
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE, common_place
 from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import Recording
 from archive.formats.record_kinds import BYTECODE
 from archive.io.mapped import Mapped
+from archive.reader.lookups.places import StockPlaces
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import LOADED_KINDS, FileKind
 

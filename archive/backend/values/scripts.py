@@ -15,12 +15,12 @@ import torch
 import torch.jit.mobile
 from torch.autograd import ProfilerConfig, ProfilerState
 
-from archive.backend.stock.places import StockPlaces
 from archive.backend.stock.running import LITE, LITE_SCOPE, TORCHSCRIPT, LiteMethod, loaded_module, method_of
 from archive.backend.values.observing import Observer, Recorder
 from archive.base.errors import ArchiveError, one_line
 from archive.debuginfo.profiles.places import NO_SOURCE, UNKNOWN_PLACE, common_place
 from archive.formats.record_kinds import BYTECODE
+from archive.reader.lookups.places import StockPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

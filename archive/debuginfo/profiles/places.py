@@ -107,6 +107,25 @@ UNKNOWN_PLACE = OperationPlace((ModuleLevel(UNKNOWN_NAME, ""),), UNKNOWN_NAME, N
 """The place of an operation about which nothing is known."""
 
 
+def node_id(place: OperationPlace, op: str, key: int | str | None) -> str:
+    """The id of an operation in a graph of its model: the same for the graph, and for what a run notes of it.
+
+    Args:
+        op: its operator: ``aten::linear``.
+        key: its debug handle, or its node's name; None where its form has neither. There it is its module,
+            operator and line, which several operations may share.
+    """
+    if key is not None:
+        return str(key)
+    line = NO_SOURCE if place.source is None else f"{place.source.file}:{place.source.number}"
+    return f"{place.module} {op} {line}"
+
+
+def weight_id(name: str) -> str:
+    """The id of a tensor that a model holds, by its name."""
+    return f"weight {name}"
+
+
 def common_place(places: Sequence[OperationPlace]) -> OperationPlace:
     """The place of an operation that may be any of several: the modules and lines that all of them share."""
     first = places[0] if places else UNKNOWN_PLACE

@@ -82,6 +82,27 @@ def inputs_of(tree: object) -> tuple[ProgramInput, ...] | None:
     return tuple(found)
 
 
+LIFTED_SPECS = {
+    "parameter": "parameter_name",
+    "buffer": "buffer_name",
+    "tensor_constant": "tensor_constant_name",
+}
+"""The inputs of a graph that its program holds, and the key of each one's name in the model."""
+
+
+def weights_of(tree: object) -> dict[str, str]:
+    """The tensors that a program's graph takes of the model: the value's name → the model's own."""
+    specs = _in(_in(_in(tree, "graph_module"), "signature"), "input_specs")
+    found = dict[str, str]()
+    for spec in specs if isinstance(specs, list) else ():
+        for kind, key in LIFTED_SPECS.items():
+            held = _in(spec, kind)
+            value, name = _in(_in(held, "arg"), "name"), _in(held, key)
+            if isinstance(value, str) and isinstance(name, str):
+                found[value] = name
+    return found
+
+
 def _input(argument: object, values: dict[str, object], ranges: Ranges) -> ProgramInput | None:
     name = _in(_in(argument, "as_tensor"), "name")
     if not isinstance(name, str):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.json_text import MAX_DEPTH, is_exact, read_json, words
-from archive.formats.exported.inputs import inputs_of
+from archive.formats.exported.inputs import inputs_of, weights_of
 from archive.formats.exported.sites import NodeSite, Scope, named_values
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class Program:
             if both have the same.
         schema: the version of the JSON's schema, ``8.20``; "" if unknown.
         inputs: what its caller provides; None if unknown.
+        weights: the model's name of each tensor that its graph takes of it, by the value's name; empty if
+            unknown.
     """
 
     def __init__(
@@ -66,8 +68,10 @@ class Program:
         is_loaded: bool | None = False,
         schema: str = "",
         inputs: tuple[ProgramInput, ...] | None = None,
+        weights: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
+        self.weights = weights or {}
         self.inputs = inputs
         self.release = release
         self.schema = schema
@@ -99,6 +103,7 @@ class Program:
             is_pruned=is_pruned,
             schema=_schema(tree),
             inputs=inputs_of(tree),
+            weights=weights_of(tree),
         )
 
     @cached_property

@@ -1,1 +1,1 @@
-"""One handle, node, kernel or instruction of a file → its source: what a command names, or a log shows."""
+"""One handle, node, kernel, instruction or call stack of a file → its source: what commands and logs name."""

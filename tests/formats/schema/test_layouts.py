@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from archive.formats.schema.fixed import FixedField
 
-NEEDS_TORCH = ("archive.backend", "archive.effects")
+NEED_OTHERS = ("archive.backend", "archive.effects", "archive.app.model_explorer.main")
 
 
 def modules() -> Iterator[str]:
     for module in pkgutil.walk_packages(archive.__path__, "archive.", onerror=lambda _: None):
-        if not module.name.startswith((*NEEDS_TORCH, "archive.__main__")):
+        if not module.name.startswith((*NEED_OTHERS, "archive.__main__")):
             yield module.name
 
 

@@ -15,6 +15,7 @@ import {sizesSection} from "./sizes.js";
 import {linkTo, state} from "./state.js";
 import {shown} from "./texts.js";
 import {unpack} from "./unpack.js";
+import {valuesSection} from "./values.js";
 
 const main = document.getElementById("main"),
   top = document.getElementById("top");
@@ -67,6 +68,7 @@ function archiveSections(data) {
     add("source", data.sources.records.length ? "Source and generated code" : "Source", () =>
       sourceSection(data.sources),
     );
+  if (data.values?.line.length) add("values", data.values.title, () => valuesSection(data.values, goToLink));
   if (data.handles?.handle.length)
     add("handles", "Debug handles", () => handlesSection(data.handles, goToRecord));
   for (const [number, table] of (data.tables ?? []).entries())

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.base.errors import one_line
+from archive.base.quick_dataclass import dataclass
 from archive.base.source_files import is_pytorchs
 from archive.debuginfo.frames import CALL
 from archive.debuginfo.profiles.places import (
@@ -208,6 +209,12 @@ class StockPlaces:
         self._opened = opened
         self._code = GeneratedCode(opened.records, lambda name: bytes(opened.records[name].view()))
         self._with_ranges = {code_of(name) for name in opened.range_records}
+        self._lines_at = cache(self._lines_of)
+
+    def _lines_of(self, record: str, offset: int) -> tuple[SourceLine, ...] | None:
+        """The lines that a position in code comes from; None where no range is recorded."""
+        span = self._opened.locate(record, offset)
+        return None if span is None else tuple(lines_of(span))
 
     def of_handle(self, handle: int) -> OperationPlace:
         """The place that a debug handle stands for; modules in lists have their whole path."""
@@ -308,8 +315,8 @@ class StockPlaces:
         for record, offsets in positions:
             if record.name not in self._with_ranges:  # split off
                 continue
-            spans = (self._opened.locate(record.name, offset) for offset in offsets)
-            stacks = {tuple(lines_of(span)) for span in spans if span is not None}
+            found = (self._lines_at(record.name, offset) for offset in offsets)
+            stacks = {lines for lines in found if lines is not None}
             innermost.append(_only({lines[0] for lines in stacks if lines}))
             own = {line for lines in stacks if (line := model_line(lines)) and not is_pytorchs(line.file)}
             if own:
