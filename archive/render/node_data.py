@@ -88,7 +88,7 @@ def means(observed: Observed) -> GraphNodeData:
             if many and isfinite(result.mean):
                 sums[number] += result.mean * many
                 counts[number] += many
-            if not result.is_finite:
+            if result.nan or result.inf:
                 odd.add(number)
     results: dict[str, NodeResult] = {name: {"value": sums[name] / counts[name]} for name in counts}
     for name in odd & counts.keys():

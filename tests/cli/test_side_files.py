@@ -41,6 +41,7 @@ READING = {
     "run --base-companion": f"run {MODEL} --input 3x4 --base {MODEL} --base-companion",
     "run --companion": f"run {MODEL} --input 3x4 --companion",
     "report --companion": f"report {MODEL} -o {{}}/out.html --companion",
+    "report --values": f"report {MODEL} -o {{}}/out.html --values",
     "report --base": f"report {MODEL} -o {{}}/out.html --base",
     "leaks --review": f"leaks {MODEL} --review",
     "redact --review": f"redact {MODEL} -o {{}}/o.ptl -c {{}}/o.ptdbg --for publish --review",

@@ -81,10 +81,10 @@ def notes_of(tree):
 IMPORTS = """
 import importlib, pathlib
 for path in sorted(pathlib.Path("archive").rglob("*.py")):
-    if not {"backend", "demo", "effects", "server", "__main__.py"} & {*path.parts}:
+    if not {"backend", "demo", "effects", "model_explorer", "server", "__main__.py"} & {*path.parts}:
         importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
 """
-"""All of the copy that needs no PyTorch."""
+"""All of the copy that needs neither PyTorch nor Model Explorer."""
 
 
 class Library:
