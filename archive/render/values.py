@@ -436,7 +436,7 @@ class RunComparison(TypedDict):
         base_form: what ran the base.
         tolerance: of relative differences.
         first: the first operation beyond it that surely belongs together; null if there is none.
-        largest_drop: where the signal-to-noise ratio falls the most; null if nothing differs.
+        largest_drop: where the signal-to-noise ratio falls the most; null if it falls by 6 dB nowhere.
         pairs: in the order of the run.
         inside: how many operations of each are inside of one of the other.
         left: how many of each belong to none of the other.

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 import archive
 from archive.base.errors import ArchiveError
 from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace, SourceLine
-from archive.debuginfo.values.observed import ObservedOperation, Summary
-from archive.debuginfo.values.pairing import LAYOUT, computes, paired
+from archive.debuginfo.values.gaps import Gap, ValueDiff, ValueGap
+from archive.debuginfo.values.observed import Observed, ObservedOperation, Summary
+from archive.debuginfo.values.pairing import LAYOUT, Pair, Pairs, computes, paired
 
 pytest.importorskip("torch", exc_type=ImportError)
 
@@ -82,6 +83,20 @@ def test_a_model_in_half_precision_is_beside_the_whole_one() -> None:
     )
     assert diff.first is None
     assert all(0 < each.gap.max_rel < 0.1 for each in diff.gaps)
+
+
+@pytest.mark.parametrize(("ratios", "at"), [((inf, 2.5, 12.8, 12.2), None), ((50, 45, 34, 33), 2)])
+def test_a_drop_is_named_if_the_noise_doubles(ratios: tuple[float, ...], at: int | None) -> None:
+    place = OperationPlace((), "", None, None, "")
+    gaps = [
+        ValueGap(
+            Pair(*[ObservedOperation(number, "aten::linear", place, None, 0, ())] * 2, "line"),
+            Gap(0, 0, ratio, 1, 0, 0, 0),
+        )
+        for number, ratio in enumerate(ratios)
+    ]
+    diff = ValueDiff(Observed(""), Observed(""), Pairs(), gaps)
+    assert diff.largest_drop is (None if at is None else gaps[at])
 
 
 def test_a_coarse_layer_is_the_largest_drop_of_a_quantised_model() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.quick_dataclass import dataclass
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from archive.debuginfo.values.observed import Observed, ObservedOperation
 
 DEFAULT_TOLERANCE = 1e-5
+LEAST_DROP_DB = 6.0
+"""The smallest fall of the signal-to-noise ratio that is named: the noise doubles."""
 CHOOSING = frozenset(
     [
         "argmax",
@@ -127,12 +130,14 @@ class ValueDiff:
 
     @property
     def largest_drop(self) -> ValueGap | None:
-        """The pair with the largest fall of the signal-to-noise ratio since the pair before it."""
+        """The pair with the largest fall of the signal-to-noise ratio since the pair before it that differs.
+
+        None if no ratio falls by 6 dB.
+        """
         sure = [each for each in self.gaps if not each.pair.is_weak and each.gap.snr_db < float("inf")]
-        if not sure:
-            return None
-        before = [sure[0].gap.snr_db, *(each.gap.snr_db for each in sure)]
-        return max(zip(sure, before, strict=False), key=lambda one: one[1] - one[0].gap.snr_db)[0]
+        drops = [before.gap.snr_db - each.gap.snr_db for before, each in pairwise(sure)]
+        largest = max(drops, default=0.0)
+        return sure[drops.index(largest) + 1] if largest >= LEAST_DROP_DB else None
 
 
 def chooses(operation: ObservedOperation) -> bool:

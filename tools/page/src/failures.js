@@ -17,7 +17,7 @@ const SOURCE = new Map([
 ]);
 
 const sum = (numbers) => numbers.reduce((all, number) => all + number, 0);
-const NO_MESSAGE = "(the log has no message)";
+const NO_MESSAGE = "(no message that is known)";
 const placeOf = ({file, line}, row) => (file[row] ? `${file[row]}:${line[row]}` : "no single line of source");
 
 export function failuresHead({causes, models, unexplained, caveat, notes, source}) {
