@@ -268,6 +268,6 @@ def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:
     if not parts:
         raise LoweringError("no module in it is lowered; lower it before saving")
     if part not in parts:
-        known = ", ".join(sorted(map(repr, parts)))
-        raise LoweringError(f"expected a lowered module's path ({known}), found {part!r}")
+        known = " or ".join(f"part={one!r}" for one in sorted(parts))
+        raise LoweringError(f"expected {known}, a lowered module's path, found {part!r}")
     return part, parts[part]

@@ -14,7 +14,7 @@ from archive.formats.executorch import xnnpack
 from archive.formats.executorch.frames import read_frames
 from archive.formats.executorch.layout import DELEGATE_CALL, KERNEL_CALL
 from archive.formats.executorch.program import read_program
-from archive.formats.tensor_files.executorch import BLOBS, PROGRAM_RECORD, SEGMENTS
+from archive.formats.record_kinds import BLOBS, PROGRAM_RECORD, SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -55,7 +55,8 @@ RANDOM = "random:"
     metavar="FILE|SIZES|VALUE",
     help="What the model is run with: a file of tensors (.pt, .npz, .npy, .safetensors: one argument, a list "
     "of them, or arguments by name); random:SEED, by the shapes that an exported program has; or an argument "
-    "as `profile` takes it: sizes and type (1x3x32x32, 16:int64), or a value as JSON. May be repeated.",
+    "as `profile` takes it: sizes and type (1x3x32x32: random floats of seed 0; 16:int64: zeros), or a value "
+    "as JSON. May be repeated.",
     show_default="the sample inputs that the file has",
 )
 @options.companion_option(

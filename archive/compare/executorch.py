@@ -26,10 +26,19 @@ def executorch_changes(old: Archive, new: Archive) -> Iterator[Change]:
         elif name not in was:
             yield added(Level.MODEL, "method", name, _in_words(now[name]))
         else:
-            before, after = _facts(was[name]), _facts(now[name])
-            for fact, words in before.items():
-                if words != after[fact]:
-                    yield changed(Level.MODEL, fact, name, words or "none", after[fact] or "none")
+            yield from _of_method(name, was[name], now[name])
+
+
+def _of_method(name: str, was: Method, now: Method) -> Iterator[Change]:
+    before, after = _facts(was), _facts(now)
+    for fact, words in before.items():
+        if words != after[fact]:
+            yield changed(Level.MODEL, fact, name, words or "none", after[fact] or "none")
+    old, new = ({**one.operator_calls, **one.backend_calls} for one in (was, now))
+    for callee in sorted({*old, *new}):
+        if old.get(callee) != new.get(callee):
+            counts = (f"{one.get(callee, 0):,}" for one in (old, new))
+            yield changed(Level.MODEL, "calls", f"{name}: {callee}", *counts)
 
 
 def _methods(archive: Archive) -> dict[str, Method]:
@@ -48,9 +57,5 @@ def _facts(method: Method) -> dict[str, str]:
         "inputs": ", ".join(map(method.type_of, method.inputs)),
         "outputs": ", ".join(map(method.type_of, method.outputs)),
         "instructions": f"{len(method.instructions):,}",
-        "calls": ", ".join(
-            f"{count:,} {name}"
-            for name, count in sorted([*method.operator_calls.items(), *method.backend_calls.items()])
-        ),
         "planned bytes": ", ".join(f"{size:,}" for size in method.planned),
     }

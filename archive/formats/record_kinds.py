@@ -159,6 +159,7 @@ class RecordKind(StrEnum):
     VALUES = "keys and values"
     GRAPH = "graph"
     EXTERNAL = "external data"
+    NAMED = "named data"
     INDEX = "index of shards"
     PYTHON = "Python source"
     OTHER = "other"
@@ -251,7 +252,7 @@ DEBUG_KINDS = {record.kind for record in DEBUG_RECORDS}
 KINDS_IN_COLUMNS = {record.kind for record in DEBUG_RECORDS if record.has_columns}
 KINDS_TO_SOURCE = {record.kind for record in DEBUG_RECORDS if record.leads_to_source}
 
-WEIGHT_KINDS = {RecordKind.TENSOR, RecordKind.EXTERNAL}
+WEIGHT_KINDS = {RecordKind.TENSOR, RecordKind.EXTERNAL, RecordKind.NAMED}
 """Elements of tensors."""
 
 RUN_KINDS = {
@@ -438,6 +439,19 @@ def kind_in_etrecord(name: str) -> RecordKind:
     if name.endswith(tuple(tensors)):
         return RecordKind.TENSOR
     return RecordKind.PROGRAM if "/" in name else RecordKind.OTHER
+
+
+PROGRAM_RECORD, BLOBS, NAMED, SEGMENTS = "program", "blobs/", "named/", "segments/"
+"""The records of ExecuTorch's programs besides tensors: :mod:`archive.formats.tensor_files.executorch`."""
+EXECUTORCH_FOLDERS = {DATA_FOLDER: RecordKind.TENSOR, BLOBS: RecordKind.COMPILED, NAMED: RecordKind.NAMED}
+
+
+def kind_in_executorch(name: str) -> RecordKind:
+    """The kind of a record of an ExecuTorch program."""
+    if name == PROGRAM_RECORD:
+        return RecordKind.GRAPH
+    folders = (kind for folder, kind in EXECUTORCH_FOLDERS.items() if name.startswith(folder))
+    return next(folders, RecordKind.OTHER)
 
 
 def is_code(name: str) -> bool:

@@ -87,14 +87,9 @@ def test_a_model_in_half_precision_is_beside_the_whole_one() -> None:
 
 @pytest.mark.parametrize(("ratios", "at"), [((inf, 2.5, 12.8, 12.2), None), ((50, 45, 34, 33), 2)])
 def test_a_drop_is_named_if_the_noise_doubles(ratios: tuple[float, ...], at: int | None) -> None:
-    place = OperationPlace((), "", None, None, "")
-    gaps = [
-        ValueGap(
-            Pair(*[ObservedOperation(number, "aten::linear", place, None, 0, ())] * 2, "line"),
-            Gap(0, 0, ratio, 1, 0, 0, 0),
-        )
-        for number, ratio in enumerate(ratios)
-    ]
+    operation = ObservedOperation(0, "aten::linear", OperationPlace((), "", None, None, ""), None, 0, ())
+    pair = Pair(operation, operation, "line")
+    gaps = [ValueGap(pair, Gap(0, 0, ratio, 1, 0, 0, 0)) for ratio in ratios]
     diff = ValueDiff(Observed(""), Observed(""), Pairs(), gaps)
     assert diff.largest_drop is (None if at is None else gaps[at])
 

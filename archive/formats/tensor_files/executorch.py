@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from archive.base import memory
 from archive.base.errors import ArchiveError, counted, shown
 from archive.formats.executorch.program import read_program
-from archive.formats.record_kinds import DATA_FOLDER, RecordKind
+from archive.formats.record_kinds import BLOBS, DATA_FOLDER, NAMED, PROGRAM_RECORD, SEGMENTS, RecordKind
 from archive.formats.tensor_files.described import FileRecord, TensorFile, header_around, take_tensor
 from archive.formats.tensors.tensor import Tensor
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from archive.formats.executorch.model import ExecutorchProgram, ProgramTensor, Span
     from archive.io.ranged import Bytes
-
-PROGRAM_RECORD = "program"
-BLOBS, NAMED, SEGMENTS = "blobs/", "named/", "segments/"
 
 
 def read_executorch(data: Bytes) -> TensorFile:
@@ -68,7 +65,7 @@ def _records(program: ExecutorchProgram) -> Iterator[tuple[str, FileRecord]]:
     for key, span in program.named.items():
         if span not in seen and span[0] < span[1]:
             seen.add(span)
-            yield f"{NAMED}{key}", FileRecord(RecordKind.EXTERNAL, (span,))
+            yield f"{NAMED}{key}", FileRecord(RecordKind.NAMED, (span,))
     starts = sorted(start for start, _ in seen)
     for number, (start, stop) in enumerate(program.segments):
         if start < stop and not _has_one(starts, start, stop):

@@ -343,6 +343,7 @@ OF_RECORDS = {
     RecordKind.MODULES: SAVED,
     RecordKind.TENSOR: IN_TENSOR,
     RecordKind.EXTERNAL: IN_TENSOR,
+    RecordKind.NAMED: IN_TENSOR,
 }
 """How texts get out of the records of files of tensors."""
 

@@ -16,6 +16,7 @@ from archive.formats.record_kinds import (
     PACKAGED,
     RecordKind,
     kind_in_etrecord,
+    kind_in_executorch,
     kind_in_exported,
     kind_in_legacy_exported,
     kind_of,
@@ -329,6 +330,7 @@ KINDS_IN = {
     FileKind.LEGACY_EXPORTED: kind_in_legacy_exported,
     FileKind.AOTI: kind_in_exported,
     FileKind.ETRECORD: kind_in_etrecord,
+    FileKind.EXECUTORCH: kind_in_executorch,
     FileKind.COMPANION: kind_in_exported,
 }
 """The kind of a record by its name, in each of these."""
