@@ -15,6 +15,7 @@ from contextlib import suppress
 from math import ceil
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakSet
 
 from pebble import ProcessExpired, ProcessPool
 
@@ -68,6 +69,7 @@ class Workers:
         self.killed = Killed()
         self._free: asyncio.LifoQueue[ProcessPool] = asyncio.LifoQueue()
         self._pids: dict[ProcessPool, int] = {}
+        self._ended: WeakSet[ProcessPool] = WeakSet()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_ending = False
 
@@ -145,7 +147,9 @@ class Workers:
         return result
 
     async def _replace(self, pool: ProcessPool) -> None:
-        """Replace a worker that cannot be used any more."""
+        """Replace a worker that cannot be used any more, unless somebody else ends it already."""
+        if pool in self._ended:
+            return
         self._end(pool)
         while True:
             pool = self._new()
@@ -197,6 +201,7 @@ class Workers:
     def _end(self, pool: ProcessPool) -> None:
         """Kill a worker, without waiting for its end."""
         self._pids.pop(pool, None)
+        self._ended.add(pool)
         self._begin(asyncio.to_thread(_stopped, pool))
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
@@ -210,7 +215,9 @@ class Workers:
         self._is_ending = True
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*(asyncio.to_thread(_stopped, pool) for pool in list(self._pids)))
+        pools = list(self._pids)
+        self._ended.update(pools)
+        await asyncio.gather(*(asyncio.to_thread(_stopped, pool) for pool in pools))
 
 
 def _end_of(error: BaseException) -> str:

@@ -32,8 +32,7 @@ NO_HANDLES = {UNSET, 65535}
 HEADER = Layout(
     "XNNPACK header"
     / words.Struct(
-        "zeros" / words.Const(bytes(4)),
-        "magic" / words.Const(MAGIC),
+        "magic" / words.Const(bytes(MAGIC_AT) + MAGIC) * "after four bytes that XNNPACK reads as a size of 0",
         "length" / words.Int16ul * "of this header",
         "flatbuffer_offset" / words.Int32ul,
         "flatbuffer_size" / words.Int32ul,
