@@ -133,7 +133,7 @@ class _Plan:
         return f"method {shown(self._name)}, {part}"
 
     def _numbered(self, numbers: np.ndarray, count: int, part: str) -> list[int]:
-        """Numbers of things of which there are so many."""
+        """Numbers of things, each below their count."""
         wrong = (numbers < 0) | (numbers >= count)
         if wrong.any():
             found = f"{int(numbers[np.argmax(wrong)]):,}"

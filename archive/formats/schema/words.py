@@ -77,7 +77,7 @@ def FormatField(order: str, form: str) -> Field:  # noqa: N802 (construct's name
 
 
 def Bytes(length: int) -> Field:  # noqa: N802
-    """So many bytes."""
+    """Bytes of a fixed number."""
     return Field("", f"{length}s")
 
 
