@@ -165,13 +165,13 @@ class LogExplainer:
             return line.data
         if is_own_message(line.data):
             return self._left(line, OWN_NOTE)
-        beginning = Beginning.of(line, lines) if line.is_whole else None
+        beginning = Beginning.in_line(line, lines) if line.is_whole else None
         written = None if beginning is None else self._failure(beginning, above)
         if written is None:
             written = self._strings(line, nested, above)
         if written is None and line.is_whole:
             if beginning is None:
-                written = self._failure(Beginning.plainly(line, lines), above)
+                written = self._failure(Beginning.in_plain_line(line, lines), above)
             if written is None and is_noted(line.data):
                 return self._left(line, UNREAD_NOTE)
         return line.data if written is None else written

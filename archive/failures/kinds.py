@@ -42,55 +42,55 @@ class FailureKind(NamedTuple):
     read: Callable[[Beginning, Any, Above], Failure | None]
     finds_document: bool = False
 
-    def begun(self, text: bytes) -> Any:  # noqa: ANN401 (what ``read`` takes)
+    def found_in(self, text: bytes) -> Any:  # noqa: ANN401 (what ``read`` takes)
         """What shows that such a failure begins in a text; None where none does."""
         return self.begins(text) if self.mark.is_in(text) else None
 
 
 def failure_at(beginning: Beginning, above: Above) -> Failure | None:
     """The failure that begins in a line; None where there is none, or its source already stands below it."""
-    held = beginning.within(above)
+    in_document = beginning.in_document(above)
     for kind in FAILURE_KINDS:
-        own = beginning if kind.finds_document else held
-        if found := kind.begun(own.text):
+        own = beginning if kind.finds_document else in_document
+        if found := kind.found_in(own.text):
             return kind.read(own, found, above)
-    for recoded in beginning.recoded():
+    for encoded in beginning.in_encodings():
         for kind in FAILURE_KINDS:
-            if not kind.finds_document and (found := kind.begun(recoded.text)):
-                return kind.read(recoded, found, above)
+            if not kind.finds_document and (found := kind.found_in(encoded.text)):
+                return kind.read(encoded, found, above)
     return None
 
 
 def _handles(beginning: Beginning, match: re.Match[bytes], above: Above) -> LiteFailure | None:
-    before = beginning.preceded(match["prefix"], beginning.text[match.end() :], above)
+    before = beginning.stream_by_lines_above(match["prefix"], beginning.text[match.end() :], above)
     if before and (not beginning.quotes or beginning.has_end or before.ends_message):
         return LiteFailure(before.stream, before.texts)
     return None
 
 
 def _traceback(beginning: Beginning, match: re.Match[bytes], above: Above) -> TracebackFailure | None:
-    stream = beginning.framed(match["prefix"], match["tail"], above)
+    stream = beginning.stream_by_frame(match["prefix"], match["tail"], above)
     return None if stream is None else TracebackFailure(stream, above.hierarchy)
 
 
 def _serialized(beginning: Beginning, match: re.Match[bytes], _: Above) -> SerializedFailure:
-    return SerializedFailure(beginning.followed(match["prefix"], FRAME_HEADER.fullmatch))
+    return SerializedFailure(beginning.stream_by_second_line(match["prefix"], FRAME_HEADER.fullmatch))
 
 
 def _node(beginning: Beginning, match: re.Match[bytes], above: Above) -> NodeFailure:
-    stream = beginning.followed(match["prefix"], NODE_HEADING.__eq__, tail=match["tail"])
+    stream = beginning.stream_by_second_line(match["prefix"], NODE_HEADING.__eq__, tail=match["tail"])
     return NodeFailure(stream, above.nearest())
 
 
 def _frames(beginning: Beginning, match: re.Match[bytes], above: Above) -> EvalFailure:
-    stream = beginning.followed(match["prefix"], statement_in, tail=match["tail"])
+    stream = beginning.stream_by_second_line(match["prefix"], statement_in, tail=match["tail"])
     failure = EvalFailure(stream, above.nearest())
     failure.leave()
     return failure
 
 
 def _kernel(beginning: Beginning, line: NamedLine, _: Above) -> KernelFailure | None:
-    failure = KernelFailure(beginning.followed(line.prefix, lambda _: True, is_patient=False))
+    failure = KernelFailure(beginning.stream_by_second_line(line.prefix, lambda _: True, is_patient=False))
     if failure.is_explained:
         failure.leave()
         return None
@@ -98,7 +98,7 @@ def _kernel(beginning: Beginning, line: NamedLine, _: Above) -> KernelFailure | 
 
 
 def _instruction(beginning: Beginning, match: re.Match[bytes], above: Above) -> InstructionFailure | None:
-    stream = beginning.followed(match["prefix"], is_argument, is_patient=False)
+    stream = beginning.stream_by_second_line(match["prefix"], is_argument, is_patient=False)
     failure = InstructionFailure(stream, above.nearest())
     return None if failure.is_explained else failure
 

@@ -260,7 +260,7 @@ def test_the_size_of_an_explanation_is_what_it_adds_to_the_log(prefix: bytes, en
     ahead = Lines([line])
     first = ahead.take()
     assert first is not None
-    beginning = Beginning.of(first, ahead)
+    beginning = Beginning.in_line(first, ahead)
     assert beginning is not None
     failure = LiteFailure(beginning.stream(prefix))
     (written,) = failure.explained(text)

@@ -241,7 +241,7 @@ class Beginning(NamedTuple):
     document: Encoding | None = None
 
     @classmethod
-    def of(cls, first: LogLine, lines: Lines) -> Beginning | None:
+    def in_line(cls, first: LogLine, lines: Lines) -> Beginning | None:
         """The beginning of a failure; None if it stands in a text of several lines, or not in JSON."""
         plain, quotes, has_end = PlainStream(first, lines), list[Quoted](), False
         text = without_end(first.data)
@@ -266,7 +266,7 @@ class Beginning(NamedTuple):
         )
 
     @classmethod
-    def plainly(cls, first: LogLine, lines: Lines) -> Beginning:
+    def in_plain_line(cls, first: LogLine, lines: Lines) -> Beginning:
         """The beginning of a failure in a line whose strings do not count."""
         return cls(PlainStream(first, lines), (), without_end(first.data), has_end=False)
 
@@ -281,7 +281,7 @@ class Beginning(NamedTuple):
             stream = InnerStream(stream, form)
         return InnerStream(stream, Prefixed(prefix)) if prefix else stream
 
-    def followed(
+    def stream_by_second_line(
         self,
         prefix: bytes,
         is_second: Callable[[bytes], object],
@@ -307,7 +307,7 @@ class Beginning(NamedTuple):
             other = unprefixed
         return _own(exact, is_second, is_patient=is_patient) or other
 
-    def held(self, stream: LogStream, above: Above) -> Encoding | None:
+    def document_of(self, stream: LogStream, above: Above) -> Encoding | None:
         """How the text of several lines that holds the line is written; None where no document shows one.
 
         Args:
@@ -337,45 +337,47 @@ class Beginning(NamedTuple):
             return True
         return b'\\"' in line or b"'" in line or b"<" in line or b"\\u00" in line
 
-    def within(self, above: Above) -> Beginning:
+    def in_document(self, above: Above) -> Beginning:
         """The same, with the text as the document that holds the line means it."""
         if above.is_plain:
             return self
-        document = self.held(self.stream(), above)
+        document = self.document_of(self.stream(), above)
         text = None if document is None else document.read(self.text)
         return self if text is None else self._replace(text=text, document=document)
 
-    def recoded(self) -> Iterator[Beginning]:
+    def in_encodings(self) -> Iterator[Beginning]:
         """The same, with its text as other ways to write lines mean it."""
         for encoding in recodings():
             text = encoding.read(self.text)
             if text is not None and text != self.text and b"\n" not in text:
                 yield self._replace(text=text, document=encoding)
 
-    def _held(self, prefix: bytes, above: Above) -> Iterator[LogStream]:
+    def _document_streams(self, prefix: bytes, above: Above) -> Iterator[LogStream]:
         """The streams that are the text of a document: each line with the prefix, or without it."""
         if above.is_plain:
             return
         for around in dict.fromkeys((prefix, b"")):
             stream = self.stream(around)
-            if document := self.held(stream, above):
+            if document := self.document_of(stream, above):
                 yield InnerStream(stream, Recoded(document))
 
-    def framed(self, prefix: bytes, tail: bytes, above: Above) -> LogStream | None:
+    def stream_by_frame(self, prefix: bytes, tail: bytes, above: Above) -> LogStream | None:
         """The stream of a traceback, as the first frame shows it; None where no frame has its form.
 
         Args:
             prefix: what stands before its heading. Only the first line may have it.
         """
         line, exact = self.plain.text(1), self._exact(prefix, tail)
-        held = () if tail.strip(b" ") else self._held(prefix, above)
+        held = () if tail.strip(b" ") else self._document_streams(prefix, above)
         for stream in chain(held, self._forms(prefix, tail)):
             if line is not None and _is(FRAME_HEADER.fullmatch, stream.text_of(line)) and shows_frame(stream):
                 is_next = exact.text_of(line) is not None
                 return stream if is_next else _own(exact, FRAME_HEADER.fullmatch) or stream
         if tail.strip(b" "):
             return None
-        return self.followed(prefix, lambda line: FRAME_HEADER.fullmatch(line) or is_source(line))
+        return self.stream_by_second_line(
+            prefix, lambda line: FRAME_HEADER.fullmatch(line) or is_source(line)
+        )
 
     def _forms(self, prefix: bytes, tail: bytes) -> Iterator[LogStream]:
         """The streams that a failure's lines may be, by what stands around the first one."""
@@ -403,7 +405,7 @@ class Beginning(NamedTuple):
         around = Ended(prefix, tail) if tail else Prefixed(prefix)
         return InnerStream(InnerStream(self.stream(), around), Recoded(cells()))
 
-    def preceded(self, prefix: bytes, tail: bytes, above: Above) -> Preceding | None:
+    def stream_by_lines_above(self, prefix: bytes, tail: bytes, above: Above) -> Preceding | None:
         """The failure's stream, as the lines above show it; None if they don't explain its tail.
 
         Args:
@@ -415,7 +417,7 @@ class Beginning(NamedTuple):
                     return lines
         if STRUCTURE & {*tail} and not FRAME_HEADER.fullmatch(tail):  # as PyTorch 1.9 goes on
             return None
-        for stream in self._held(prefix, above):
+        for stream in self._document_streams(prefix, above):
             return preceding(stream, above)[0]
         exact, numbered = preceding(self.stream(prefix), above)
         options: list[Preceding] = [exact, numbered, *(preceding(self.stream(), above) if prefix else ())]

@@ -212,7 +212,7 @@ def spoken(process: int, text: str, *, at: int = 1) -> bytes:
 def failing(process: int) -> LogStream:
     """The stream of a failure of that process."""
     prefix = spoken(process, "").replace(b"INFO", b"ERROR")
-    beginning = Beginning.of(LogLine(prefix + b"Debug info", 9), Lines([]))
+    beginning = Beginning.in_line(LogLine(prefix + b"Debug info", 9), Lines([]))
     assert beginning is not None
     return beginning.stream(prefix)
 
