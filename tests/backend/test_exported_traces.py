@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import linecache
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -96,7 +97,8 @@ class Doubly(nn.Module):
 def test_strict_export_has_the_lines_of_functions_too() -> None:
     traced = operation(Doubly(Tripled()), "aten::tanh", strict=True)
     assert traced.range is not None
-    assert traced.range.text == b"torch.tanh(x) * 3"
+    is_marked = sys.version_info >= (3, 13)  # by Python's traceback
+    assert traced.range.text == (b"torch.tanh(x)" if is_marked else b"torch.tanh(x) * 3")
     assert calls(traced) == [
         ("forward", "Tripled", "many.0", "self.many[0](x)"),
         ("tripled", None, None, "tripled(x)"),

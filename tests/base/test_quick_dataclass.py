@@ -128,10 +128,9 @@ def test_classes_behave_as_pythons_own(body: type, options: dict[str, bool]) -> 
     assert found == expected
 
 
-@pytest.mark.parametrize("decorator", DECORATORS.values(), ids=DECORATORS)
-def test_a_value_equals_itself(decorator: Callable[..., Any]) -> None:
-    cls, nan = declared(decorator, Single, frozen=True), float("nan")
-    assert cls(nan) == cls(nan)  # as tuples of values do
+def test_a_value_equals_itself() -> None:
+    cls, nan = declared(quick_dataclass.dataclass, Single, frozen=True), float("nan")
+    assert cls(nan) == cls(nan)  # as tuples of values do, and until 3.12 Python's own classes
     assert cls(nan) != cls(float("nan"))
 
 

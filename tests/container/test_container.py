@@ -131,7 +131,7 @@ def test_a_view_of_a_stored_record_is_part_of_the_mapped_file(tmp_path: Path) ->
         with Container.open(path) as container:
             record = container.records["data/0"]
             view = record.view()
-            assert tracemalloc.get_traced_memory()[1] < 100_000
+            assert tracemalloc.get_traced_memory()[1] < EIGHT_MIB // 32
             assert record.borrowed
             assert view.readonly
             assert len(view) == EIGHT_MIB

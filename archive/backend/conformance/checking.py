@@ -43,7 +43,7 @@ RULES_WITHOUT_RUNS = ("handles", "availability", "reproducible", "unsupported")
 """The rules that can be tried on a backend that is not available."""
 MAX_FINDINGS = 8
 """Most findings that are listed for a rule."""
-DEPRECATED = r"`torch\.jit\.\w+` is deprecated|Lite Interpreter is deprecated"
+DEPRECATED = r"`torch\.jit\.\w+` is (deprecated|not supported in Python)|Lite Interpreter is deprecated"
 
 
 def check(
