@@ -115,6 +115,8 @@ WITHOUT = "no debug info"
 """The outcome of an archive from which no companion can be made."""
 FAILED = "failed"
 """The outcome of a file that is broken, refused or not there."""
+MOST_HANDED = 1 << 20
+"""Bytes of the largest plain form that a process hands on; a larger one is made once more."""
 
 
 class _Adding(NamedTuple):
@@ -193,9 +195,11 @@ def add(
 def _make(file: InputFile, *, limits: Limits, label: str) -> MadeCompanion | None:
     """What is added of a file to a store's folder; None of an archive without debug info."""
     try:
-        return made_of(file.name, "", limits, label)
+        made = made_of(file.name, "", limits, label)
     except NoDebugInfoError:
         return None
+    form = made.plain_form(limits)
+    return made._replace(form=form) if len(form.data) <= MOST_HANDED else made
 
 
 def _add_made(file: InputFile, *, made: MadeCompanion, store: Store, replace: bool) -> Reading[_Result]:

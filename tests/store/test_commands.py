@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
+from archive.store.plain import PlainForm
 from archive.store.store import Store
 from tests.support.commands import process, run
 from tests.support.corpus import FIXTURES
@@ -210,7 +212,11 @@ def test_redacted_ids_are_listed_and_found(tmp_path: Path) -> None:
     assert len(files_of("".join(lines("ls", "--json")))) == 1
 
 
-def test_processes_read_many_files_and_one_adds_them(path: Path, tmp_path: Path) -> None:
+def test_processes_read_many_files_and_one_adds_them(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It proves none of the recipes, which takes half of the time.
+    monkeypatch.setattr(PlainForm, "of", mock.Mock(side_effect=AssertionError))
     (tmp_path / "many").mkdir()
     for number in range(40):
         (tmp_path / "many" / f"{number}.ptdbg").write_bytes(kin(number))
@@ -218,3 +224,12 @@ def test_processes_read_many_files_and_one_adds_them(path: Path, tmp_path: Path)
     found = lines("add", tmp_path / "many", "-j", "2", status=2, error="is the prefix of another archive")
     assert found[-1] == "41 files: 40 added, 1 failed"
     assert len(Store.open(path).entries()) == 40
+
+
+def test_a_process_hands_on_no_long_plain_form(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archive.cli.store.MOST_HANDED", 0)
+    proved = mock.Mock(wraps=PlainForm.of)
+    monkeypatch.setattr(PlainForm, "of", proved)
+    assert lines("add", FLEET / "Ranker.ptdbg")[-1] == "1 file: 1 added"
+    assert proved.call_count == 2
+    assert Store.open(path).companion(RANKER) == (FLEET / "Ranker.ptdbg").read_bytes()
