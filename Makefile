@@ -118,7 +118,6 @@ coverage: .venv/.ready
 
 bench: .venv/.bench-ready
 	@.venv/bin/python -m tools.bench --write BENCHMARKS.md
-	@sed -n '/^## Aims/,$$p' BENCHMARKS.md
 
 bench-quick: .venv/.bench-ready
 	@.venv/bin/python -m tools.bench --quick

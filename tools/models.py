@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
 import time
 import warnings
@@ -259,7 +260,7 @@ def built(name: str, folder: Path | None = None) -> bytes:
         data = MODELS[name]()
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.part")
+        part = path.with_name(f"{path.name}.{os.getpid()}")
         part.write_bytes(data)
         part.replace(path)
     return data

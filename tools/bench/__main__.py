@@ -6,84 +6,113 @@
     python -m tools.bench --write BENCHMARKS.md  every part; the page is made of this one run
 
 A part is a module of this folder. It runs in a process of its own, so that none is slowed by what another has
-imported; models that it builds are kept in ``build/bench``. The last table is of all aims. Exit status 1: a
-part failed.
+imported; two at a time, but those that only a quiet machine measures well. Models are kept in
+``build/bench`` for the next run, all else that parts make for the other parts of this run. The last table is
+of all aims. Exit status 1: a part failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import multiprocessing
 import os
 import platform
+import shutil
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from tools.bench.measuring import ROOT, Aim, Table, aims_table, measured_by
+from tools.bench.measuring import ROOT, Aim, Measured, Table, aims_table, measured_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 PARTS = {
     "cold": "commands as new processes",
     "logs": "logs without failures, and failures a second",
     "service": "failures explained where they happen, and all other records",
     "small": "each verb on small archives",
+    "large": "all verbs on a large model, beside `torch.jit.load`",
+    "tensors": "`diff` and `digest` of large checkpoints",
+    "effects": "effects: capturing, replaying, sizes",
     "growth": "time and memory as archives and folders grow",
     "inside": "growth with tensors, records of code, failures, models of a store, archives of a folder",
     "sizes": "how small files become",
-    "records": "decoding, encoding, copies",
-    "leaks": "the search of `leaks`, and of the proof of `redact`",
-    "large": "all verbs on a large model, beside `torch.jit.load`",
-    "tensors": "`diff` and `digest` of large checkpoints",
-    "stores": "what a store takes, on the disk and in time",
-    "lowering": "lowering and running",
-    "values": "`run`: what each operation computes, beside the plain run",
-    "effects": "effects: capturing, replaying, sizes",
     "exported": "exported programs",
     "shares": "shares of the memory that is allowed",
+    "records": "decoding, encoding, copies",
+    "stores": "what a store takes, on the disk and in time",
+    "values": "`run`: what each operation computes, beside the plain run",
+    "lowering": "lowering and running",
+    "leaks": "the search of `leaks`, and of the proof of `redact`",
 }
 QUICK = ("cold", "logs", "small")
+ALONE = ("cold", "logs", "service", "small", "large", "tensors", "effects")
+"""Parts beside which none runs: by the clock, in threads, in milliseconds and less."""
 FOLDER = ROOT / "build" / "bench"
+MODELS = FOLDER / "models"
+BUILDERS = ("models.py", "repeated.py", "team_releases.py")
+"""Files of ``tools`` that build the models."""
 HEAD = """# Benchmarks
 
-`make bench` writes this page: everything below is from one run{of}. Times are of the processor. Peers ran
-in turn with what is measured. "missed" stands beside each aim that was not reached. `make bench-quick`
-prints the first parts in a minute, `python -m tools.bench PART` one part. Models are built on the spot
-(`tools/models.py`): traced BERT- and GPT-like models of 12 layers, a ResNet-50-like one, a scripted
-`nn.TransformerEncoder` of 48 layers, traced fx graphs of 1 k to 100 k source-range rows, and ten times the
-last one in one method. Sizes are in bytes.
-"""
+`make bench` writes this page: everything below is from one run{of}. {length} Times are of the
+processor. Peers ran in turn with what is measured. "missed" stands beside each aim that was not reached.
+`make bench-quick` prints the first parts in a minute, `python -m tools.bench PART` one part. Models are built
+on the spot (`tools/models.py`): traced BERT- and GPT-like models of 12 layers, a ResNet-50-like one, a
+scripted `nn.TransformerEncoder` of 48 layers, traced fx graphs of 1 k to 100 k source-range rows, and ten
+times the last one in one method. Sizes are in bytes."""
 
 
-def measured(parts: list[str], out: TextIO) -> int:
-    """Run parts and print their tables, then the aims; the number of parts that fail."""
-    aims: list[Aim] = []
-    spans: dict[str, float] = {}
-    failed = 0
+def measured(parts: Sequence[str]) -> Iterator[Measured]:
+    """What each part measures, those first that run alone; its seconds go to standard error."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, context, max_tasks_per_child=1) as pool:
-        for part in parts:
-            start = time.monotonic()
-            results, error = pool.submit(measured_by, part, FOLDER).result()
-            aims += [result for result in results if isinstance(result, Aim)]
-            for table in (result for result in results if isinstance(result, Table)):
-                print(f"\n{table}", file=out, flush=True)
-            spans[part] = time.monotonic() - start
-            print(f"{part}: {spans[part]:.0f} s", error, file=sys.stderr)
-            failed += bool(error)
-    print(f"\n{length(spans)}\n\n{aims_table(aims)}", file=out)
-    return failed
+    for workers, are_alone in ((1, True), (2, False)):
+        some = [part for part in parts if (part in ALONE) == are_alone]
+        with ProcessPoolExecutor(workers, context, max_tasks_per_child=1) as pool:
+            for one in pool.map(measured_by, some, repeat(FOLDER)):
+                print(f"{one.part}: {one.seconds:.0f} s", one.error, file=sys.stderr)
+                yield one
 
 
-def length(spans: dict[str, float]) -> str:
-    """How long the run took, by the clock: of all parts, and of each."""
-    minutes, seconds = divmod(round(sum(spans.values())), 60)
-    each = ", ".join(f"{part} {span:.0f}" for part, span in spans.items())
-    return f"The run took {minutes} min {seconds} s, models included; in seconds: {each}."
+def shown(parts: Sequence[str], done: list[Measured]) -> Iterator[str]:
+    """The tables of parts, which are noted as done, and that of all aims."""
+    for one in measured(parts):
+        done.append(one)
+        yield from (f"\n{result}" for result in one.results if isinstance(result, Table))
+    yield f"\n{aims_table([result for one in done for result in one.results if isinstance(result, Aim)])}"
+
+
+def clear() -> None:
+    """Leave of earlier runs nothing but models, and these only if they would be built the same again."""
+    stamp = MODELS / "built-by"
+    sources = [(ROOT / "tools" / name).read_bytes() for name in BUILDERS]
+    key = hashlib.sha256(b"".join([*sources, torch.__version__.encode()])).hexdigest()
+    are_current = stamp.exists() and stamp.read_text() == key
+    for path in FOLDER.glob("*"):
+        if path.is_file():
+            path.unlink()
+        elif path != MODELS or not are_current:
+            shutil.rmtree(path)
+    MODELS.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(key)
+
+
+def length(seconds: float, done: Sequence[Measured]) -> str:
+    """How long the run took, by the clock: all of it, and each part."""
+    minutes, left = divmod(round(seconds), 60)
+    each = ", ".join(f"{one.part} {one.seconds:.0f}" for one in done)
+    alone = f"{', '.join(ALONE[:-1])} and {ALONE[-1]}"
+    return (
+        f"It took {minutes} min {left} s, models included; in seconds: {each}. All but {alone} ran two at a "
+        "time."
+    )
 
 
 def machine() -> str:
@@ -93,7 +122,7 @@ def machine() -> str:
 
 
 def main() -> int:
-    """Measure and print, or write."""
+    """Measure and print, or write the page."""
     listed = "\n".join(f"  {name:10}{what}" for name, what in PARTS.items())
     parser = argparse.ArgumentParser(
         description="The measurements that support the claims.",
@@ -106,16 +135,20 @@ def main() -> int:
     asked = parser.parse_args()
     if unknown := [part for part in asked.parts if part not in PARTS]:
         parser.error(f"no such part: {', '.join(unknown)}")
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    if asked.write is None:
-        return int(measured(asked.parts or list(QUICK if asked.quick else PARTS), sys.stdout) > 0)
-    page = FOLDER / "page.md"
-    with page.open("w", encoding="utf-8") as out:
-        out.write(HEAD.format(of=machine()))
-        failed = measured(list(PARTS), out)
-    if not failed:
-        asked.write.write_bytes(page.read_bytes())
-    return int(failed > 0)
+    parts = [] if asked.write else asked.parts or (QUICK if asked.quick else [])
+    clear()
+    start = time.monotonic()
+    done, texts = list[Measured](), list[str]()
+    for text in shown(parts or list(PARTS), done):
+        print(text, flush=True)
+        texts.append(text)
+    took = length(time.monotonic() - start, done)
+    print(f"\n{took}")
+    failed = any(one.error for one in done)
+    if asked.write and not failed:
+        head = HEAD.format(of=machine(), length=took)
+        asked.write.write_text("\n".join([head, *texts, ""]), encoding="utf-8")
+    return int(failed)
 
 
 if __name__ == "__main__":

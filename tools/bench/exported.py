@@ -32,7 +32,7 @@ from tools.models import transformers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROUNDS = 3
+ROUNDS = 2
 TWICE = (
     "`json` writes the record twice, with metadata to prove that it comes back, and without, which takes as "
     "long as the peer; texts within it are parsed, and built again to prove them"

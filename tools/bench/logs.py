@@ -21,7 +21,7 @@ from tools.bench import log_kinds
 from tools.bench.measuring import FIXTURES, ORACLES, Aim, Table, best, in_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 LINES = 200_000
@@ -52,22 +52,32 @@ def fleet(folder: Path, count: int, *, edited: bool = False) -> list[Path]:
     """Companions of so many models: those of the fixtures, then the same by other ids and prefixes.
 
     Args:
+        folder: of the run; each companion is made once in it.
         edited: whether the sources of each begin at other lines, too.
     """
-    paths = sorted(FLEET.glob("*.ptdbg"))
-    known = [parse_companion(memoryview(path.read_bytes())) for path in paths]
-    folder.mkdir(parents=True, exist_ok=True)
-    made = []
-    for number in range(count):
+    known = [parse_companion(memoryview(path.read_bytes())) for path in sorted(FLEET.glob("*.ptdbg"))]
+    place = folder / ("fleet-edited" if edited else "fleet")
+    place.mkdir(parents=True, exist_ok=True)
+    made = [place / f"model-{number:04}.ptdbg" for number in range(count)]
+    for number, path in enumerate(made):
+        if path.exists():
+            continue
         contents = known[number % len(known)]
         if number >= len(known):
             columns = {**contents.columns, "file.prefix": np.array([2_000_000_000 + number])}
             if edited:
                 columns["source.line"] = columns["source.line"] + number * (columns["source.null"] == 0)
             contents = replace(contents.with_columns(columns), archive_id=number.to_bytes(16, "big"))
-        made.append(folder / f"model-{number:04}.ptdbg")
-        made[-1].write_bytes(build_companion(contents))
+        path.write_bytes(build_companion(contents))
     return made
+
+
+def linked(paths: Iterable[Path], folder: Path) -> Path:
+    """A folder of the same files."""
+    folder.mkdir()
+    for path in paths:
+        (folder / path.name).hardlink_to(path)
+    return folder
 
 
 def line_loop() -> None:
@@ -125,11 +135,11 @@ def measure(folder: Path) -> Iterator[Table | Aim]:
     yield from kinds(folder)
     rates = []
     for (count, name), goal in GOALS.items():
-        models = fleet(folder / f"fleet-{count}", count)
+        models = fleet(folder, count)
         once, often = (failures(models, name, repeated) for repeated in (1, OFTEN))
         rates.append((count, name, f"{once:,.0f}", f"{often:,.0f}"))
         yield Aim(f"failures a second, {count} models, {name}", often, goal, "", more=True)
-    edited = fleet(folder / "fleet-edited", max(GOALS_EDITED), edited=True)
+    edited = fleet(folder, max(GOALS_EDITED), edited=True)
     for count, goal in GOALS_EDITED.items():
         once = failures(edited[:count], "plain", 1, ROUNDS if count <= MODELS else 1)
         rates.append((count, "plain, edited", f"{once:,.0f}", ""))
@@ -141,7 +151,7 @@ def measure(folder: Path) -> Iterator[Table | Aim]:
 def kinds(folder: Path) -> Iterator[Table | Aim]:
     """Logs of ten kinds without failures, with one model and with a store of many."""
     with Store.open(folder / "store", create=True) as store:
-        for path in fleet(folder / "fleet-kept", MODELS):
+        for path in fleet(folder, MODELS):
             store.add(path)
     rows, speeds, of_loop = [], dict[str, list[float]](), dict[str, list[float]]()
     with archive.open(ORACLES / "plain_stack.ptl") as opened, closing(models_in([folder / "store"])) as kept:

@@ -24,7 +24,7 @@ from tools.models import TOKENS, bert_model, resnet50, saved, traced
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ROUNDS = 60
+ROUNDS = 30
 CALLS = 3
 SIDES = (32, 64, 128)
 DEPTHS = (1, 2, 4, 8)
@@ -162,7 +162,7 @@ def running() -> Iterator[Table | Aim]:
         ways.append(partial(recorded, delegate, inputs, memory=False))
         with torch.no_grad():
             times = in_turn(*ways, rounds=ROUNDS, calls=CALLS, warm=3)
-            (with_memory,) = in_turn(partial(recorded, delegate, inputs, memory=True), rounds=ROUNDS // 4)
+            (with_memory,) = in_turn(partial(recorded, delegate, inputs, memory=True), rounds=ROUNDS // 2)
         eager, plain, ahead, machine, recording = times
         ratios = (
             (ahead, "TorchScript", plain),

@@ -165,12 +165,26 @@ def run(*words: object, statuses: Sequence[int] = (0,), folder: Path = FIXTURES)
     assert done.returncode in statuses, (words, done.returncode, done.stderr)
 
 
-def measured_by(part: str, folder: Path) -> tuple[list[Table | Aim], str]:
-    """What a part measures, and the traceback if it fails."""
+class Measured(NamedTuple):
+    """What a part measured.
+
+    Attributes:
+        seconds: that it took, by the clock.
+        error: the traceback if it failed; else "".
+    """
+
+    part: str
+    results: Sequence[Table | Aim]
+    seconds: float
+    error: str
+
+
+def measured_by(part: str, folder: Path) -> Measured:
+    """What a part measures."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # PyTorch's profiler logs each run otherwise
-    results: list[Table | Aim] = []
+    start, results, error = time.monotonic(), list[Table | Aim](), ""
     try:
         results.extend(importlib.import_module(f"tools.bench.{part}").measure(folder))
     except Exception:  # noqa: BLE001 (the other parts are measured all the same)
-        return results, traceback.format_exc()
-    return results, ""
+        error = traceback.format_exc()
+    return Measured(part, results, time.monotonic() - start, error)

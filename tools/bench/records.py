@@ -129,7 +129,7 @@ def largest(opened: Archive) -> str:
 
 def plainly(folder: Path) -> Iterator[Cells]:
     """Decoding in columns against the plain way: a stack machine of Python objects."""
-    with archive.open(built("fx-8k", folder)) as ranges, archive.open(built("encoder48.ptl", folder)) as lite:
+    with archive.open(built("fx-2k", folder)) as ranges, archive.open(built("encoder48.ptl", folder)) as lite:
         texts = [bytes(ranges.records[largest(ranges)].view()), bytes(lite.records[CALLSTACK_MAP].view())]
     ways: list[tuple[str, bytes, Callable[[bytes], object], Callable[[list[Pickle]], object]]] = [
         ("source ranges", texts[0], slow_reader.source_ranges, read_ranges),

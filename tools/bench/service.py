@@ -56,7 +56,7 @@ def failures(folder: Path) -> Iterator[tuple[str, archive.Explainer, str]]:
     )
     lite: str = json.loads((FLEET / "failures.json").read_text())[0]["unique"]
     yield "TorchScript, one model", archive.Explainer(ORACLES / "traced_stack.pt").warm(), deep
-    models = [*fleet(folder / f"fleet-{MODELS}", MODELS), *sorted(ORACLES.glob("*.pt"))]
+    models = [*fleet(folder, MODELS), *sorted(ORACLES.glob("*.pt"))]
     many = archive.Explainer(models).warm()
     yield f"TorchScript, {len(models)} models", many, deep
     yield f"TorchScript, {len(models)} models, short", many, short

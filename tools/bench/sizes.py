@@ -11,6 +11,7 @@ import lzma
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,20 +128,32 @@ def parquet(opened: Archive) -> int:
     return size
 
 
+@cache
+def opened_of(name: str, folder: Path) -> Archive:
+    """A model, which is read once for all tables."""
+    return archive.open(built(name, folder))
+
+
+@cache
+def facts_of(name: str, folder: Path) -> Contents:
+    """What its companion says."""
+    return collect(opened_of(name, folder))
+
+
 def companions(folder: Path) -> Iterator[Row | Aim]:
     """The companion against PyTorch's records and general compressors."""
     peers = ("PyTorch, deflated", "xz -9e", "zstd -19", "Parquet")
     yield ("model", "rows", *peers, "**companion**", "smaller", "B a row")
     for name in SIZES + GRAPHS:
-        with archive.open(built(name, folder)) as opened:
-            size, rows = stored(opened), rows_of(opened)
-            whole = b"".join(debug_records(opened))
-            is_large = len(whole) > LARGE
-            xz = 0 if is_large else len(lzma.compress(whole, preset=9 | lzma.PRESET_EXTREME))
-            zstd = len(zstandard.compress(whole, 19))
-            ours = len(build_companion(collect(opened)))
-            sizes = (rows, size, xz, zstd, 0 if is_large else parquet(opened), ours)
-            numbers = [f"{number:,}" if number else "-" for number in sizes]
+        opened = opened_of(name, folder)
+        size, rows = stored(opened), rows_of(opened)
+        whole = b"".join(debug_records(opened))
+        is_large = len(whole) > LARGE
+        xz = 0 if is_large else len(lzma.compress(whole, preset=9 | lzma.PRESET_EXTREME))
+        zstd = len(zstandard.compress(whole, 19))
+        ours = len(build_companion(facts_of(name, folder)))
+        sizes = (rows, size, xz, zstd, 0 if is_large else parquet(opened), ours)
+        numbers = [f"{number:,}" if number else "-" for number in sizes]
         yield (name, *numbers, f"{size / ours:.1f}x", f"{ours / rows:.3f}")
         if name == "bert":
             yield Aim("companion of a traced BERT-like model", ours, 1_600, " B", reason=OFFSETS)
@@ -156,18 +169,18 @@ def companions(folder: Path) -> Iterator[Row | Aim]:
 def call_stacks(folder: Path) -> Iterator[Row | Aim]:
     """What the call-stack map and the method handles take of a companion."""
     yield ("encoder48.ptl", "PyTorch, deflated", "of the companion", "ratio")
-    with archive.open(built("encoder48.ptl", folder)) as opened:
-        facts = collect(opened)
-        whole = len(build_companion(facts))
-        for what, tables, record in (
-            ("call-stack map", ("handle", "frame", "module"), CALLSTACK_MAP),
-            ("method handles", ("method", "instruction"), METHOD_HANDLES),
-        ):
-            left = {key: facts.columns[key] for key in facts.columns if key.partition(".")[0] not in tables}
-            rest = len(build_companion(facts.with_columns(left)))
-            size = len(deflated_as_by_pytorch(opened.records[record].view()))
-            yield (what, f"{size:,}", f"{whole - rest:,}", f"{(whole - rest) / size:.3f}x")
-            yield Aim(f"{what} in a companion, of PyTorch's", (whole - rest) / size, 0.25, "x")
+    facts = facts_of("encoder48.ptl", folder)
+    whole = len(build_companion(facts))
+    opened = opened_of("encoder48.ptl", folder)
+    for what, tables, record in (
+        ("call-stack map", ("handle", "frame", "module"), CALLSTACK_MAP),
+        ("method handles", ("method", "instruction"), METHOD_HANDLES),
+    ):
+        left = {key: facts.columns[key] for key in facts.columns if key.partition(".")[0] not in tables}
+        rest = len(build_companion(facts.with_columns(left)))
+        size = len(deflated_as_by_pytorch(opened.records[record].view()))
+        yield (what, f"{size:,}", f"{whole - rest:,}", f"{(whole - rest) / size:.3f}x")
+        yield Aim(f"{what} in a companion, of PyTorch's", (whole - rest) / size, 0.25, "x")
 
 
 def whole_files(folder: Path) -> Iterator[Row | Aim]:
@@ -211,11 +224,11 @@ def growth(folder: Path) -> Iterator[Row | Aim]:
     costs = ("encode, µs a row", "decode, µs a row", "mapped, bytes", "open mapped", "one range")
     yield ("model", "rows", *costs)
     for name in GROWTH:
-        with archive.open(built(name, folder)) as opened:
-            rows = rows_of(opened)
-            rounds = 1 if rows > MANY else 3
-            encode = best(lambda: build_companion(encoded(opened)), rounds)
-            facts = collect(opened)
+        opened = opened_of(name, folder)
+        rows = rows_of(opened)
+        rounds = 1 if rows > MANY else 3
+        encode = best(lambda: build_companion(encoded(opened)), rounds)  # noqa: B023
+        facts = facts_of(name, folder)
         packed, mapped = build_companion(facts), build_companion(facts, CompanionLayout.MAPPED)
         decode = best(lambda: parse_companion(memoryview(packed)), rounds)  # noqa: B023
         with tempfile.NamedTemporaryFile(suffix=".ptdbg") as file:
@@ -237,8 +250,7 @@ def growth(folder: Path) -> Iterator[Row | Aim]:
 def handles(folder: Path) -> Iterator[Row | Aim]:
     """Look-ups of debug handles, in a map as it is and in one of about a million."""
     yield ("encoder48.ptl", "handles", "one handle's range, mapped", "peak of one, packed")
-    with archive.open(built("encoder48.ptl", folder)) as opened:
-        once = collect(opened)
+    once = facts_of("encoder48.ptl", folder)
     small, handle = folder / "small.ptdbg", "1445"
     with archive.open(ORACLES / "plain_stack.ptl") as opened:
         small.write_bytes(build_companion(collect(opened)))

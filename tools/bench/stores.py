@@ -12,7 +12,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
@@ -25,7 +25,7 @@ from archive.store.adding import MadeCompanion, NoDebugInfoError, TakenError, ma
 from archive.store.plain import PlainForm
 from archive.store.store import Store
 from tools import team_releases
-from tools.bench.logs import FLEET, fleet
+from tools.bench.logs import FLEET, fleet, linked
 from tools.bench.measuring import COMMAND, FIXTURES, Aim, Table, best, in_turn, run, spent
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from archive.companion.contents import Contents
 
-COUNTS = (10, 50)
+COUNTS = (10, 20)
 FIRST = (
     "the first release takes 0.148 (.ptl 0.131), of which digests of lines, which are random, 0.048; all "
     "others 0.139, of which new digests 0.024, headers and ids 0.022; xz -9e of all ten together takes 0.29 "
@@ -120,10 +120,11 @@ def trained(samples: Sequence[bytes]) -> int:
 
 def sizes(folder: Path) -> Iterator[Table | Aim]:
     """What companions take."""
-    releases = folder / "releases"
+    releases = folder / "models" / "releases"
     if not releases.exists():
-        releases.mkdir(parents=True)
-        team_releases.make(releases, max(COUNTS))
+        made = Path(mkdtemp(dir=folder))
+        team_releases.make(made, max(COUNTS))
+        made.rename(releases)
     rows = []
     for name, bytes_of in _sizes(releases):
         share = bytes_of.kept / bytes_of.packed
@@ -147,7 +148,7 @@ def _sizes(releases: Path) -> Iterator[tuple[str, Sizes]]:
 
 def times(folder: Path) -> Iterator[Table | Aim]:
     """Times: to fill a store, to open one companion, and to begin with a log."""
-    paths = fleet(folder / "many", MANY)
+    paths = fleet(folder, MANY)
     with TemporaryDirectory() as place:
         path = Path(place) / "many.store"
         start = spent()
@@ -167,9 +168,9 @@ def times(folder: Path) -> Iterator[Table | Aim]:
             opened = many(lambda: Store.open(path).opened(archive_id).top)  # noqa: B023 (used at once)
             given = many(lambda: Store.open(path).companion(archive_id))  # noqa: B023
             rows += [(f"opening a companion with {depth} bases", opened), ("giving it out", given)]
-        for name, models in (("the store", path), ("the folder", folder / "many")):
+        for name, models in (("the store", path), ("the folder", linked(paths, folder / "many"))):
             words = ("symbolicate", models, "--log", FLEET / "unique.log")
-            seconds = best(partial(run, *COMMAND, *words, statuses=(0, 1)))
+            seconds = best(partial(run, *COMMAND, *words, statuses=(0, 1)), 2)
             rows.append((f"a log of 200 failures, with {name}", f"{seconds:.2f} s"))
     yield Table("Stores: time", (f"{MANY:,} companions", "CPU"), rows)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Loads = Callable[[str], Callable[..., object]]
 
-ROUNDS = 3
+ROUNDS = 2
 SIDE = 64
 GOAL = 3
 LOADS: dict[str, Loads] = {
