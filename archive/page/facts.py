@@ -41,9 +41,9 @@ name, the number of its record, and where it begins there.
 ``frames``, outermost first: for each the number of a record, a position there, and its place in words; -1
 where it is not shown.
 
-``tables``: instructions, nodes or kernels, each with ``title``, ``columns`` (headings), ``rows`` (a list for
-each column) and ``links``, for each row: the number of a file, or -1, and a position there; for what C++ code
-calls also the number of its record, and a position there; or null.
+``tables``: instructions, nodes, kernels, methods or what they call, each with ``title``, ``columns``
+(headings), ``rows`` (a list for each column) and ``links``, for each row: the number of a file, or -1, and a
+position there; for what C++ code calls also the number of its record, and a position there; or null.
 
 ``values``, on a page that was given some: a row for each line that ran, in the order of the run: ``file``,
 ``line`` (null where it is not known), ``module`` and ``operator`` with the largest number there, ``value``,
@@ -79,7 +79,7 @@ from archive.page.modules import modules_facts
 from archive.page.shown import Shown
 from archive.page.sizes import SizeTree
 from archive.page.sources import ArchiveSources
-from archive.page.tables import KERNELS, TRACED, Table, add_instructions, instructions_table
+from archive.page.tables import KERNELS, TRACED, Table, add_instructions, instructions_table, is_traced
 from archive.page.traced import TracedSources
 from archive.page.units import plain
 from archive.reader.opening import open as open_archive
@@ -190,7 +190,7 @@ class _Making:
 
     def add_sections(self, facts: dict[str, Any], account: Account) -> None:
         """Add modules, sources, handles and tables."""
-        if self._opened.programs or self._opened.compiled or self._opened.instructions:
+        if is_traced(self._opened):
             self._add(facts, "modules", lambda: modules_facts(self._opened, account, None))
             self._add_traced(facts)
         else:

@@ -38,7 +38,7 @@ from archive.page.bounding import MOST_BYTES, Facts
 from archive.page.document import document, packed
 from archive.page.shown import Shown
 from archive.page.sources import ArchiveSources
-from archive.page.tables import TRACED
+from archive.page.tables import TRACED, is_traced
 from archive.page.traced import TracedSources
 from archive.page.units import count_of, plain
 
@@ -352,7 +352,7 @@ class _Sources:
 
 def _whole_files(opened: Archive, shown: Shown) -> Facts:
     """All files of source of a model."""
-    if opened.programs or opened.compiled or opened.instructions:
+    if is_traced(opened):
         traced = TracedSources(shown)
         for table, add in TRACED:
             add(table(), opened, traced)

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 from archive.base import memory
 from archive.base.errors import several
 from archive.base.strings import decoded
+from archive.describe.executorch import executorch_methods
 from archive.formats.exported.modules import paths_in_model
 from archive.formats.exported.traces import parse_trace
 from archive.formats.record_kinds import label_in
 from archive.page.kernels import calls_of_kernels
 from archive.page.units import plain
+from archive.reader.lookups.framed import FramedInstructions
+from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,6 +70,12 @@ class Table:
 # --- programs and compiled models
 
 
+def is_traced(opened: Archive) -> bool:
+    """Whether stack traces lead to the model's source, rather than source ranges."""
+    kinds = opened.programs, opened.compiled, opened.instructions
+    return any(kinds) or opened.recognised.kind is FileKind.EXECUTORCH
+
+
 def add_nodes(table: Table, opened: Archive, sources: TracedSources) -> list[TraceFrame | None]:
     """Add the nodes of all programs; the frames that they lead to."""
     frames = []
@@ -113,6 +122,42 @@ def add_runtime_instructions(table: Table, opened: Archive, _: TracedSources) ->
     return []
 
 
+def _data(opened: Archive) -> memoryview | None:
+    """An ExecuTorch program; None for another file."""
+    is_program = opened.recognised.kind is FileKind.EXECUTORCH and opened.tensor_file is not None
+    return opened.tensor_file.data if is_program else None
+
+
+def add_methods(table: Table, opened: Archive, _: TracedSources) -> list[TraceFrame | None]:
+    """Add the methods of an ExecuTorch program; they lead nowhere."""
+    data = _data(opened)
+    for name, one in executorch_methods(data).items() if data is not None else ():
+        types = ", ".join(one.inputs), ", ".join(one.outputs)
+        table.add(name, *types, one.instructions, one.framed, sum(one.planned_bytes))
+    return []
+
+
+def add_calls(table: Table, opened: Archive, _: TracedSources) -> list[TraceFrame | None]:
+    """Add the operators and backends that an ExecuTorch program calls; they lead nowhere."""
+    data = _data(opened)
+    for name, one in executorch_methods(data).items() if data is not None else ():
+        for what, calls in (("backend", one.backends), ("operator", one.operators)):
+            for callee, count in calls.items():
+                table.add(callee, what, name, count)
+    return []
+
+
+def add_framed(table: Table, opened: Archive, sources: TracedSources) -> list[TraceFrame | None]:
+    """Add the instructions of an ExecuTorch program; the frames that they lead to."""
+    frames = []
+    for one in FramedInstructions(opened) if _data(opened) is not None else ():
+        frame = sources.take(one.trace)
+        place = sources.file(frame), frame.line if frame else None
+        if table.add(one.method, one.number, one.operation, *place):
+            frames.append(frame)
+    return frames
+
+
 TRACED: tuple[tuple[Callable[[], Table], Callable[..., list[TraceFrame | None]]], ...] = (
     (partial(Table, "Nodes", "Node", "Target", "Module", "File", "Line"), add_nodes),
     (partial(Table, "Kernels", "Kernel", "Nodes", "File", "Line", "C++ file", "C++ line"), add_kernels),
@@ -120,6 +165,14 @@ TRACED: tuple[tuple[Callable[[], Table], Callable[..., list[TraceFrame | None]]]
         partial(Table, "Instructions", "Method", "Number", "Debug handles", "Backend"),
         add_runtime_instructions,
     ),
+    (
+        partial(
+            Table, "Methods", "Method", "Inputs", "Outputs", "Instructions", "With frames", "Planned bytes"
+        ),
+        add_methods,
+    ),
+    (partial(Table, "Calls", "Operator or backend", "Kind", "Method", "Calls"), add_calls),
+    (partial(Table, "Instructions", "Method", "Number", "Calls", "File", "Line"), add_framed),
 )
 """The tables of programs and compiled models, and what fills them."""
 KERNELS = 1

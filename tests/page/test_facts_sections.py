@@ -230,6 +230,47 @@ def test_kernels_and_instructions_have_tables() -> None:
         assert len(table["links"]) == sum(map(len, opened.instructions.values())) > 0
 
 
+@pytest.mark.parametrize("name", ["framed", "methods", "mutated", "xnnpack"])
+def test_a_program_of_executorch_has_what_inspect_says_and_its_instructions_lead_to_their_lines(
+    name: str,
+) -> None:
+    path = FIXTURES / f"executorch/{name}.pte"
+    facts = facts_of(path)
+    tables = {table["title"]: [*zip(*table["rows"], strict=True)] for table in facts["tables"]}
+    methods: dict[str, Any] = told("inspect", path)["executorch_methods"]  # type: ignore[assignment]
+    assert tables["Methods"] == [
+        (
+            name,
+            *(", ".join(one[side]) for side in ("inputs", "outputs")),
+            one["instructions"],
+            one["framed"],
+            sum(one["planned_bytes"]),
+        )
+        for name, one in methods.items()
+    ]
+    calls = {(what, callee, method): count for callee, what, method, count in tables["Calls"]}
+    assert calls == {
+        (what, callee, name): count
+        for name, one in methods.items()
+        for what in ("operator", "backend")
+        for callee, count in one[f"{what}s"].items()
+    }
+    links = next(table["links"] for table in facts["tables"] if table["title"] == "Instructions")
+    assert len(links) == len(tables["Instructions"]) == sum(one["instructions"] for one in methods.values())
+    for (method, number, operation, file, line), link in zip(tables["Instructions"], links, strict=True):
+        asked = called("symbolicate", path, f"{method}/0:{number}")
+        assert bool(file) is (asked.exit_code == 0)
+        if file:
+            assert asked.stdout.startswith(f"{operation}\n")
+            assert f'File "{file}", line {line}, in' in asked.stdout
+            assert cut_line(facts["sources"]["files"][link[0]]["text"], link[1]) in asked.stdout
+
+
+def cut_line(text: str, start: int) -> str:
+    """The line of a text that begins at a position."""
+    return text.encode("utf-16-le")[2 * start :].decode("utf-16-le").split("\n")[0]
+
+
 @pytest.mark.parametrize("name", ["several.pt2", "sources.pt2"])
 def test_kernels_lead_to_the_line_that_calls_them_and_to_the_line_of_the_model(name: str) -> None:
     path = FIXTURES / "compiled" / name

@@ -11,6 +11,9 @@ from archive.formats.exported.traces import build_trace
 from archive.reader.lookups.instructions import NAME, ONLY_CHAIN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.formats.executorch.model import Method
     from archive.formats.exported.traces import Trace
     from archive.reader.archive import Archive
 
@@ -58,6 +61,12 @@ class FramedInstructions:
         """How many instructions have frames."""
         return sum(frames.framed for frames in self._frames.values())
 
+    def __iter__(self) -> Iterator[FramedInstruction]:
+        """All of them, method by method."""
+        for method in self._methods:
+            for number in range(len(method.instructions)):
+                yield self._one(method, number)
+
     def named(self, name: str) -> list[FramedInstruction]:
         """The instructions that a name stands for: those of every method, if it names none."""
         parts = NAME.fullmatch(name)
@@ -65,12 +74,12 @@ class FramedInstructions:
             return []
         number = int(parts["number"])
         return [
-            FramedInstruction(
-                method.name,
-                number,
-                method.callee(method.instructions[number]) or method.instructions[number].kind,
-                self._frames[method.name].trace(number),
-            )
+            self._one(method, number)
             for method in self._methods
             if parts["method"] in (None, method.name) and number < len(method.instructions)
         ]
+
+    def _one(self, method: Method, number: int) -> FramedInstruction:
+        instruction = method.instructions[number]
+        operation = method.callee(instruction) or instruction.kind
+        return FramedInstruction(method.name, number, operation, self._frames[method.name].trace(number))
