@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class ArchiveAnswers(OneModel):
     """The answers of an archive, or of a companion."""
 
+    notes = ()
+
     def __init__(self, archive: Archive, style: Style, spending: Spending) -> None:
         super().__init__(archive, style, spending)
         # The log of a redacted archive shows other lines, with hashes for names.

@@ -104,8 +104,11 @@ class LogExplainer:
 
     @property
     def notes(self) -> list[str]:
-        """Notes on failures not explained, or not for certain: each once, with its first line's number."""
-        return self._notes.texts
+        """Notes on failures not explained, or not for certain: each once, with its first line's number.
+
+        At the end of the log also the patterns that none of its lines matches.
+        """
+        return [*self._notes.texts, *self.answers.notes]
 
     @property
     def caveat(self) -> str:

@@ -10,7 +10,7 @@ from archive.base.source_files import is_pytorchs
 from archive.debuginfo.profiles.places import stack_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from archive.base.errors import LimitError
     from archive.debuginfo.model import SourceRange
@@ -188,6 +188,10 @@ class Answer:
 
 class Answers(Protocol):
     """One model, or many, that failures are explained by."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the log does not have that was looked for."""
 
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
         """Note a line of the log, and whether a failure may begin in it."""

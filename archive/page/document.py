@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import html
 import io
 import json
 import re
@@ -18,11 +17,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from archive.base.errors import for_terminal
 from archive.page.folding import folded, part_of
+from archive.page.markup import text_of
+from archive.page.summary import SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from archive.page.summary import Summary
 
 BUNDLE = Path(__file__).parent / "bundle"
 PLACE = re.compile(r"\{\{(\w+)\}\}")
@@ -62,8 +64,12 @@ def _text(data: object) -> str:
     return json.dumps(folded(data), ensure_ascii=False, separators=(",", ":"))
 
 
-def document(packed_data: bytes, title: str) -> bytes:
-    """The HTML file of packed data."""
+def document(packed_data: bytes, summary: Summary) -> bytes:
+    """The HTML file of packed data.
+
+    Args:
+        summary: what it says without its script.
+    """
     data = base64.b64encode(packed_data).decode()
     script, style = _part("page.js"), _part("page.css")
     nonce = hashlib.sha256(packed_data).hexdigest()[:NONCE_DIGITS]
@@ -72,7 +78,9 @@ def document(packed_data: bytes, title: str) -> bytes:
         {
             "policy": text_of(policy(script, nonce)),
             "nonce": nonce,
-            "title": text_of(title),
+            "title": text_of(summary.title),
+            "head": summary.head,
+            "rows": f"<p>{SCRIPT}</p>{summary.rows}",
             "style": style,
             "data": data,
             "script": script,
@@ -91,11 +99,6 @@ def policy(script: str, nonce: str) -> str:
 def hash_of(element: str) -> str:
     """How a policy names a script or a style that it allows."""
     return f"sha256-{base64.b64encode(hashlib.sha256(element.encode()).digest()).decode()}"
-
-
-def text_of(value: object) -> str:
-    """A text as HTML, in one line, without invisible characters."""
-    return html.escape(for_terminal(str(value).replace("\n", " ").replace("\t", " ")))
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:

@@ -38,6 +38,7 @@ from archive.page.bounding import MOST_BYTES, Facts
 from archive.page.document import document, packed
 from archive.page.shown import Shown
 from archive.page.sources import ArchiveSources
+from archive.page.summary import summary_of
 from archive.page.tables import TRACED, is_traced
 from archive.page.traced import TracedSources
 from archive.page.units import count_of, plain
@@ -71,8 +72,8 @@ def failures_page(
         explainer: has read the log, with ``causes.room`` set before, for the texts of causes.
         log: the log's name, without folders.
     """
-    data = _fitted(failures_facts(explainer, asked, log, shown))
-    return document(data, f"{log}: failures: debug-archive")
+    facts, data = _fitted(failures_facts(explainer, asked, log, shown))
+    return document(data, summary_of(facts))
 
 
 def failures_facts(
@@ -383,21 +384,18 @@ def _starts(file: Facts) -> dict[int, list[tuple[int, str]]]:
     return starts
 
 
-def _fitted(facts: Facts) -> bytes:
-    """Data that fit on a page; notes say what doesn't.
+def _fitted(facts: Facts) -> tuple[Facts, bytes]:
+    """Data that fit on a page, and the same packed; notes say what doesn't.
 
     Sources of the last models go first, then the rarest causes, with the models that only they have.
     """
-    data = packed(facts)
-    with_sources = sum(map(bool, facts["models"]))
-    while len(data) > MOST_BYTES and with_sources:
-        with_sources //= 2
-        data = packed(_cut(facts, with_sources, len(facts["failures"]["causes"]["count"])))
-    rows = len(facts["failures"]["causes"]["count"])
-    while len(data) > MOST_BYTES and rows:
-        rows //= 2
-        data = packed(_cut(facts, 0, rows))
-    return data
+    less, data = facts, packed(facts)
+    with_sources, rows = sum(map(bool, facts["models"])), len(facts["failures"]["causes"]["count"])
+    while len(data) > MOST_BYTES and (with_sources or rows):
+        with_sources, rows = (with_sources // 2, rows) if with_sources else (0, rows // 2)
+        less = _cut(facts, with_sources, rows)
+        data = packed(less)
+    return less, data
 
 
 def _cut(facts: Facts, sources: int, rows: int) -> Facts:

@@ -27,6 +27,7 @@ from archive.io.places import absolute, last_part
 from archive.page.bounding import MOST_BYTES
 from archive.page.document import document, packed
 from archive.page.facts import VERSION
+from archive.page.summary import IN_ERROR, IN_PART, NOT_READ, summary_of
 from archive.page.units import plain
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ MOST_UNREAD = 1_000
 """Files that could not be read which are listed also where a page has no room for all files."""
 FILE, STATE, UNREAD = Column("file", "File"), Column("state", "State"), Column("unread", "Not read")
 """The columns of every list of files: the first two, and the last."""
-NOT_READ = "not read"
 REFERENCES = {"page", "first"}
 """Keys that some files lack: null there."""
 
@@ -142,7 +142,8 @@ class FolderPage:
         ]
         totals = [["files", self._rows - self._unread]]
         totals += [[words[key], sum(value or 0 for value in files[key])] for key in summed]
-        totals += [[NOT_READ, self._unread]] if self._unread else []
+        ill = {IN_ERROR: files["grave"].count("error") - self._unread, IN_PART: files["state"].count(IN_PART)}
+        totals += [[what, number] for what, number in {**ill, NOT_READ: self._unread}.items() if number]
         folder = {
             "name": plain(self._name),
             "where": plain(self._where),
@@ -164,7 +165,7 @@ class FolderPage:
             files = first_files(folder["files"], rows)
             out = counted(self._rows - len(files["file"]), "file")
             data = packed({**facts, "folder": {**folder, "files": files}, "left_out": [f"files: {out}"]})
-        return document(data, f"{self._name}: debug-archive")
+        return document(data, summary_of(facts))
 
 
 def first_files(files: Mapping[str, list[Any]], rows: int) -> dict[str, list[Any]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from archive.base.tables import Column
 from archive.describe.totals import MOST_GROUPS, SAME, SUMS, largest, numbers, remarks
 from archive.page.folder import FILE, STATE, UNREAD, FolderPage, errors_in_words, title_of
+from archive.page.summary import IN_PART
 from archive.page.units import plain
 
 if TYPE_CHECKING:
@@ -53,7 +55,9 @@ class InventoryPage:
 
     def __init__(self, names: Sequence[str], totals: Totals, *, verified: bool = False) -> None:
         self._totals, self._verified = totals, verified
-        self._folder = f"{names[0].rstrip('/')}/" if len(names) == 1 else ""
+        steps = zip(*(name.rstrip("/").split("/") for name in names), strict=False)
+        shared = [one[0] for one in takewhile(lambda one: len(set(one)) == 1, steps)]
+        self._folder = f"{'/'.join(shared)}/" if shared else ""
         self._rows: dict[str, int] = {}
         self._page = FolderPage(title_of(names), COLUMNS, where=", ".join(names))
 
@@ -87,7 +91,7 @@ class InventoryPage:
         self._page.add(facts)
 
     def _relative(self, file: str) -> str:
-        """A file as the page names it: below the folder that was asked for."""
+        """A file as the page names it: below the folder that has all that was asked for."""
         return file.removeprefix(self._folder) or file
 
     @property
@@ -111,10 +115,10 @@ def _state(row: InventoryRow) -> tuple[str, str]:
     if errors := (row.findings or {}).get("error", 0):
         return errors_in_words(errors)
     if row.problems:
-        return "not all read", "warning"
+        return IN_PART, "warning"
     if row.same_as:
         return DOUBLES[row.same_by], "note"
-    return ("well", "well") if row.findings == {} else ("", "")
+    return ("well", "well") if row.findings == {} else ("not checked", "")
 
 
 def _words(counts: Mapping[str, object] | None) -> str:

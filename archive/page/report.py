@@ -18,6 +18,7 @@ from archive.page.document import document
 from archive.page.facts import page_facts, sources_facts
 from archive.page.review import review_facts
 from archive.page.shown import Shown
+from archive.page.summary import summary_of
 from archive.page.values import MOST_LINES, read_values, values_facts
 from archive.privacy.review.reviewed import check_apart
 from archive.reader.opening import open as open_archive
@@ -131,7 +132,7 @@ def report(
             if len(saved.rows) > MOST_LINES:
                 made["left_out"].append(f"values: {len(saved.rows) - MOST_LINES:,} lines")
         facts, packed_facts = fitted(made)
-        page = document(packed_facts, f"{name}: debug-archive")
+        page = document(packed_facts, summary_of(facts))
         write_all(memoryview(page), file)
         head = facts["head"]
         severities = facts["findings"]["severity"]

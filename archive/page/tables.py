@@ -124,8 +124,8 @@ def add_runtime_instructions(table: Table, opened: Archive, _: TracedSources) ->
 
 def _data(opened: Archive) -> memoryview | None:
     """An ExecuTorch program; None for another file."""
-    is_program = opened.recognised.kind is FileKind.EXECUTORCH and opened.tensor_file is not None
-    return opened.tensor_file.data if is_program else None
+    file = opened.tensor_file if opened.recognised.kind is FileKind.EXECUTORCH else None
+    return None if file is None else file.data
 
 
 def add_methods(table: Table, opened: Archive, _: TracedSources) -> list[TraceFrame | None]:

@@ -213,14 +213,15 @@ class Service:
             redoc_url=None,
             responses=OF_ALL,
         )
+        pages = Pages(settings.store)
         for part in (
             Logs(desk),
             Companions(settings, self._spool, self.workers, self._store),
             OperationsRoutes(self._store, metrics),
-            PeopleRoutes(Pages(settings.store), desk, self.workers, self._store, app.openapi),
+            PeopleRoutes(pages, desk, self.workers, self._store, app.openapi),
         ):
             app.include_router(part.router)
-        answer_refusals(app)
+        answer_refusals(app, pages.of_problem)
         self.app = RequestGuard(app, metrics, self._lines, settings)
 
     async def start(self) -> None:

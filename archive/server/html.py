@@ -1,6 +1,6 @@
 """Pages without a script, for people: HTML in the style of the report, with its policy.
 
-Whatever comes from names and files goes through :func:`~archive.page.document.text_of`.
+Whatever comes from names and files goes through :func:`~archive.page.markup.text_of`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from urllib.parse import urlsplit
 from starlette.responses import Response
 
 from archive.io.urls import is_url
-from archive.page.document import BUNDLE, hash_of, text_of
+from archive.page.document import BUNDLE, hash_of
+from archive.page.markup import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from archive.server.problems import HttpProblem
 
 MEDIA_TYPE = "text/html; charset=utf-8"
 PRODUCT = "debug-archive"
@@ -34,26 +35,9 @@ PRIVATE = {
     "Cache-Control": "no-store",
 }
 """Headers of all pages: nobody learns where the reader was, shows the page in another, or keeps it."""
-LINKS = (("/", "Explain a log"), ("/report", "Report on a model"), ("/models", "Models"), ("/docs", "HTTP"))
-FIGURE, UNBROKEN = "figure", "unbroken"
-"""Classes of columns: numbers, and words that are not broken."""
-
-
-def table(titles: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str] = ()) -> str:
-    """A table of HTML in cells; where a screen is narrow, each cell is a line with its title.
-
-    Args:
-        kinds: the class of each column; "" for none.
-    """
-    kinds = kinds or [""] * len(titles)
-    marks = [f' class="{kind}"' if kind else "" for kind in kinds]
-    head = "".join(f'<th scope="col"{mark}>{title}</th>' for title, mark in zip(titles, marks, strict=True))
-    columns = [f'<td{mark} data-title="{title}">' for title, mark in zip(titles, marks, strict=True)]
-    body = "".join(
-        f"<tr>{''.join(f'{start}{cell}</td>' for start, cell in zip(columns, row, strict=True))}</tr>"
-        for row in rows
-    )
-    return f'<table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+EXPLAIN, REPORT = ("/", "Explain a log"), ("/report", "Report on a model")
+LINKS = (EXPLAIN, REPORT, ("/models", "Models"), ("/docs", "HTTP"))
+"""The pages: address and title of each."""
 
 
 class Pages:
@@ -66,6 +50,21 @@ class Pages:
     def __init__(self, store: str) -> None:
         self._name = _name_in(store) if is_url(store) else Path(store).resolve().name
 
+    def top(self, at: str) -> str:
+        """What stands above every page: the product, the store, and the way to the other pages.
+
+        Args:
+            at: the address that leads to this one; "" for none.
+        """
+        marks = {at: ' aria-current="page"'}
+        links = "".join(
+            f'<li><a href="{address}"{marks.get(address, "")}>{words}</a></li>' for address, words in LINKS
+        )
+        return (
+            f'<nav class="site" aria-label="Pages"><a href="/">{PRODUCT}</a>'
+            f"<span>{text_of(self._name)}</span><ul>{links}</ul></nav>"
+        )
+
     def page(
         self,
         at: str,
@@ -74,19 +73,17 @@ class Pages:
         status: int = HTTPStatus.OK,
         headers: dict[str, str] | None = None,
     ) -> Response:
-        """A page; ``at`` is the address that leads to it."""
-        marks = {at: ' aria-current="page"'}
-        links = "".join(
-            f'<li><a href="{address}"{marks.get(address, "")}>{words}</a></li>' for address, words in LINKS
-        )
+        """A page.
+
+        Args:
+            at: as of :meth:`top`.
+        """
         content = (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{text_of(title)}: {text_of(self._name)}, {PRODUCT}</title>"
             f"<style>{_style()}</style></head>"
-            '<body><a class="skip" href="#content">To the content</a>'
-            f'<header class="top"><a href="/">{PRODUCT}</a><span>{text_of(self._name)}</span></header>'
-            f'<nav class="sections" aria-label="Pages"><ul>{links}</ul></nav>'
+            f'<body><a class="skip" href="#content">To the content</a>{self.top(at)}'
             f'<main id="content" tabindex="-1"><section><h1>{text_of(title)}</h1>{body}</section></main>'
             "</body></html>"
         )
@@ -97,11 +94,27 @@ class Pages:
         every = {"Content-Security-Policy": policy, **PRIVATE, **(headers or {})}
         return Response(content.encode("utf-8", "backslashreplace"), status, every, MEDIA_TYPE)
 
+    def of_problem(self, problem: HttpProblem, at: str = "", form: str = "") -> Response:
+        """The page of a refusal, with the form that may be sent again.
+
+        Args:
+            at: as of :meth:`top`.
+        """
+        why = f'<p class="notice" role="alert">{text_of(problem.detail)}</p>'
+        title = dict(LINKS).get(at, problem.status.phrase)
+        return self.page(at, title, why + form, problem.status, problem.headers)
+
 
 def _name_in(url: str) -> str:
     """The last part of a URL: nothing of its users, passwords and queries."""
     parts = urlsplit(url)
     return PurePosixPath(parts.path).name or parts.hostname or ""
+
+
+def beneath(top: str, page: bytes) -> bytes:
+    """A page of :mod:`archive.page` below what stands above every page here."""
+    before, start, rest = page.partition(b"<header")
+    return before + top.encode("utf-8", "backslashreplace") + start + rest
 
 
 def headers_of(start: bytes) -> dict[str, str]:

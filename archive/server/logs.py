@@ -87,6 +87,10 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
                 ("Explained", "Failures that are explained."),
                 ("Ambiguous", "Failures that stay, for several models may have them."),
                 ("Unknown", "Failures that stay, for no model has them."),
+                (
+                    "Notes",
+                    "Notes on failures and patterns; the answer in JSON has them.",
+                ),
             )
         },
     },

@@ -16,7 +16,7 @@ from starlette.requests import Request  # noqa: TC002 (FastAPI reads annotations
 from starlette.responses import Response
 
 from archive.base.errors import ArchiveError, counted, shown
-from archive.page.document import text_of
+from archive.page.markup import FIGURE, UNBROKEN, table, text_of
 from archive.render.store import day_of
 from archive.server import html, work
 from archive.server.forms import MULTIPART
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 1_000
 """Models that a page lists."""
-EXPLAIN, REPORT, MODELS, DOCS = "/", "/report", "/models", "/docs"
+EXPLAIN, REPORT, MODELS, DOCS = (address for address, _ in html.LINKS)
 SHOWN = """
 <label>Source <select name="source"><option value="full">text and paths</option>
 <option value="basename">text, and names of files</option><option value="none">none</option></select></label>
@@ -55,11 +55,11 @@ NO_EXAMPLE = (
 COLUMNS = (
     ("File", ""),
     ("Releases", ""),
-    ("Added", html.UNBROKEN),
+    ("Added", UNBROKEN),
     ("Top module", ""),
-    ("Archive id", html.UNBROKEN),
-    ("Handle prefix", html.FIGURE),
-    ("Bytes of debug info", html.FIGURE),
+    ("Archive id", UNBROKEN),
+    ("Handle prefix", FIGURE),
+    ("Bytes of debug info", FIGURE),
 )
 
 
@@ -120,17 +120,16 @@ class PeopleRoutes:
 
     async def _answer(self, request: Request, at: str, form: str, task: Callable[..., Any]) -> Response:
         """What a worker makes of a form; a refusal is a page with that form, too."""
-        content_type = request.headers.get("content-type", "")[:LONGEST_NAME]
+        given = request.headers.get("content-type", "")[:LONGEST_NAME], self._pages.top(at)
         try:
-            return await self._desk.answer(request, html.MEDIA_TYPE, _own_policy, task, content_type)
+            return await self._desk.answer(request, html.MEDIA_TYPE, _own_policy, task, *given)
         except HttpProblem as problem:
             return self._refused(request, problem, at, form)
 
     def _refused(self, request: Request, problem: HttpProblem, at: str, form: str = "") -> Response:
         """The page of a refusal, with the form that may be sent again."""
         note_refusal(request, problem)
-        why = f'<p class="notice" role="alert">{text_of(problem.detail)}</p>'
-        return self._pages.page(at, dict(html.LINKS)[at], why + form, problem.status, problem.headers)
+        return self._pages.of_problem(problem, at, form)
 
     def models(
         self,
@@ -179,7 +178,7 @@ def _listed(entries: Sequence[AnyEntry], total: int, name: str) -> str:
     count = ("" if len(entries) == total else f"{len(entries):,} of ") + counted(total, "model")
     rest = f"; the first {MOST_ROWS:,} are shown" if len(entries) > MOST_ROWS else ""
     titles, kinds = zip(*COLUMNS, strict=True)
-    return f"<p>{count}{rest}</p>" + html.table(titles, [*map(_row, entries[:MOST_ROWS])], kinds)
+    return f"<p>{count}{rest}</p>" + table(titles, [*map(_row, entries[:MOST_ROWS])], kinds)
 
 
 def _row(entry: AnyEntry) -> tuple[str, ...]:

@@ -11,17 +11,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
-from archive.base.errors import one_line
+from archive.base.errors import one_line, shown
 from archive.base.problems import NO_SPACE
 from archive.server.settings import RETRY_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from fastapi import FastAPI
     from starlette.requests import Request
 
-JSON, MEDIA_TYPE = "application/json", "application/problem+json"
+JSON, HTML, MEDIA_TYPE = "application/json", "text/html", "application/problem+json"
 GONE = 499
 """The status of requests whose clients left, as proxies log it."""
 BUSY = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE)
@@ -107,23 +107,32 @@ OF_ALL: dict[int | str, dict[str, Any]] = {
 """Refusals of all routes."""
 
 
-def answer_refusals(app: FastAPI) -> None:
-    """Let every refusal become a problem of one sentence."""
+def answer_refusals(app: FastAPI, page: Callable[[HttpProblem], Response]) -> None:
+    """Let every refusal become a problem of one sentence; for a browser, a page of it."""
+
+    def answer(request: Request, problem: HttpProblem) -> Response:
+        return page(problem) if HTML in request.headers.get("accept", "") else answer_to(problem)
 
     @app.exception_handler(HttpProblem)
     def _(request: Request, problem: HttpProblem) -> Response:
         note_refusal(request, problem)
-        return answer_to(problem)
+        return answer(request, problem)
 
     @app.exception_handler(HTTPException)
-    def _(_: Request, error: HTTPException) -> Response:
-        return answer_to(HttpProblem(error.status_code, str(error.detail), error.headers))
+    def _(request: Request, error: HTTPException) -> Response:
+        is_unknown = error.status_code == HTTPStatus.NOT_FOUND and request.scope.get("route") is None
+        detail = (
+            f"nothing is at {shown(request.url.path)}; /docs has all addresses"
+            if is_unknown
+            else error.detail
+        )
+        return answer(request, HttpProblem(error.status_code, str(detail), error.headers))
 
     @app.exception_handler(RequestValidationError)
-    def _(_: Request, error: RequestValidationError) -> Response:
+    def _(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        return answer_to(HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {first['msg']}"))
+        return answer(request, HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {first['msg']}"))
 
     @app.exception_handler(ClientDisconnect)
     def _(_: Request, __: ClientDisconnect) -> Response:
@@ -133,11 +142,10 @@ def answer_refusals(app: FastAPI) -> None:
     def _(request: Request, error: OSError) -> Response:
         if error.errno in NO_SPACE:
             note_refusal(request, full_disk())
-            return answer_to(full_disk())
+            return answer(request, full_disk())
         raise error
 
     @app.exception_handler(Exception)
-    def _(_: Request, error: Exception) -> Response:
-        return answer_to(
-            HttpProblem(500, f"internal error: {type(error).__name__}; the server's log says more")
-        )
+    def _(request: Request, error: Exception) -> Response:
+        why = f"internal error: {type(error).__name__}; the server's log says more"
+        return answer(request, HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, why))

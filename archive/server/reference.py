@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from markdown_it import MarkdownIt
 
-from archive.page.document import text_of
-from archive.server.html import UNBROKEN, table
+from archive.page.markup import UNBROKEN, table, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

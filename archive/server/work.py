@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from functools import cached_property, wraps
 from http import HTTPStatus
+from io import BytesIO
 from typing import TYPE_CHECKING, Annotated, NamedTuple, ParamSpec, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -27,8 +28,10 @@ from archive.io.mapped import FileInMemory
 from archive.page.failures import failures_page
 from archive.page.report import report
 from archive.page.shown import Shown
+from archive.reader.recognition import REPORTED_KINDS, recognise
 from archive.render.as_json import as_json
 from archive.render.symbolicate import causes_facts, symbolication_facts
+from archive.server import html
 from archive.server.example import example_of
 from archive.server.forms import FormError, fields_of
 from archive.server.problems import HttpProblem, Reason, busy, full_disk
@@ -157,12 +160,17 @@ WANTED = 'expected {"log": …} or {"handles": …}; send a log as it is as text
 
 
 class Explained(NamedTuple):
-    """What was done with a log: ``ambiguous`` failures may be of several models, ``unknown`` ones of none."""
+    """What was done with a log: ``ambiguous`` failures may be of several models, ``unknown`` ones of none.
+
+    Attributes:
+        notes: how many there are: the answer in JSON has their texts.
+    """
 
     models: int
     explained: int
     ambiguous: int
     unknown: int
+    notes: int
 
 
 class Sent(NamedTuple):
@@ -269,34 +277,59 @@ def explain_json(body: Path, answer: Path) -> Explained | None:
 
 
 @_refusing
-def failures_page_of(body: Path, answer: Path, content_type: str) -> Explained:
-    """Explain the log of a form; the answer is the page of its failures."""
+def failures_page_of(body: Path, answer: Path, content_type: str, top: str) -> Explained:
+    """Explain the log of a form; the answer is the page of its failures, below ``top``."""
     fields = _fields(body, content_type)
     field = next((fields[name] for name in ("file", "log") if name in fields and fields[name].value), None)
     if field is None:
         raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "the form has no log: paste one, or choose a file")
     shown = _shown(fields)
+    if what := _model_in(field.value):
+        why = f'{field.file} isn\'t a log, but {what}: "{html.REPORT[1]}" takes models'
+        raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, why)
     with _worker.shelf.models() as models:
         explainer = explainer_of(models, ids=None, names=None)
         explainer.causes.room = EXCERPT_BYTES
         log = _bounded(unpacked(iter([field.value]), LEAST_INFLATED, INFLATED_A_BYTE))
         for _ in _bounded(explainer.explain(log)):
             pass
-        answer.write_bytes(failures_page(explainer, models, field.file or "the pasted log", shown))
+        page = failures_page(explainer, models, field.file or "the pasted log", shown)
+        answer.write_bytes(html.beneath(top, page))
         return _counts(explainer, models)
 
 
 @_refusing
-def report_of(body: Path, answer: Path, content_type: str) -> None:
-    """Read the model of a form; the answer is its report page."""
+def report_of(body: Path, answer: Path, content_type: str, top: str) -> None:
+    """Read the model of a form; the answer is its report page, below ``top``."""
     fields = _fields(body, content_type)
     model = fields.get("model")
     if model is None or not model.value:
         why = f"{model.file} is empty" if model and model.file else "the form has no model: choose a file"
         raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, why)
-    source = FileInMemory(model.value, model.file or "the model")
-    with answer.open("wb") as out:
+    source, out = FileInMemory(model.value, model.file or "the model"), BytesIO()
+    try:
         report(source, out, show=_shown(fields), limits=_worker.shelf.store.limits)
+    except ArchiveError:
+        if not _is_text(model.value):
+            raise
+        why = f'{source.name} isn\'t a model, but a text: "{html.EXPLAIN[1]}" takes logs'
+        raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, why) from None
+    answer.write_bytes(html.beneath(top, out.getvalue()))
+
+
+def _model_in(data: bytes) -> str:
+    """What model a file is, in words; "" of another file."""
+    with suppress(ArchiveError):
+        recognised = recognise(data, look=False)
+        return recognised.what if recognised.kind in REPORTED_KINDS else ""
+    return ""
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False
 
 
 @_refusing
@@ -362,7 +395,7 @@ def _explain(request: LogRequest, models: Models, out: BinaryIO) -> Explained:
 
 def _counts(explainer: LogExplainer, models: Models) -> Explained:
     unknown = explainer.unknown - explainer.ambiguous
-    return Explained(len(models), explainer.explained, explainer.ambiguous, unknown)
+    return Explained(len(models), explainer.explained, explainer.ambiguous, unknown, len(explainer.notes))
 
 
 def _text(body: Path) -> Iterator[bytes]:

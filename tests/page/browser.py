@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from archive.page.document import document, packed
+from archive.page.summary import summary_of
 from tests.page.unfolding import unfolded
 from tests.support.sampling import Suite
 
@@ -141,7 +142,7 @@ def opened(browser: Browser, file: Path, fragment: str = "", **options: Any) -> 
 def written(folder: Path, data: dict[str, Any], name: str = "page.html") -> Path:
     """A file with the page of data."""
     path = folder / name
-    path.write_bytes(document(packed(data), "a page of tests"))
+    path.write_bytes(document(packed(data), summary_of(data)))
     return path
 
 

@@ -162,6 +162,13 @@ def test_other_ways_of_looking(browser: Browser, tmp_path: Path, option: dict[st
         page = context.new_page()
         page.goto(file.as_uri())
         assert "drawn by a script" in page.inner_text("main")
+        assert "Size\n1000 B" in page.inner_text("#top")
+        assert page.locator("main tr").all_inner_texts() == [
+            "Part\tStored bytes\tShare",
+            f"weights\t{sum(data_of_rows(1_000)['sizes']['stored']):,}\t100.0 %",
+            "From\tSeverity\tWhat\tRecord\tMessage",
+            "verify\twarning\tmissing\tconstants.pkl\ta tuple was expected",
+        ]
         context.close()
         return
     with opened(browser, file, **option) as seen:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive.page.document import document, packed
+from archive.page.summary import summary_of
 from tests.page.browser import AXE, data_of, in_browser, opened
 from tests.page.test_browser_access import RULES
 from tests.page.test_browser_safety import ALL_TEXTS, ESCAPED, HIDDEN, HOSTILE, LISTENING, without_policy
@@ -60,7 +61,7 @@ def test_each_cause_opens_at_its_marked_line(browser: Browser, tmp_path: Path) -
             assert seen.text(".cause pre").rstrip("\n") == cause["excerpt"].rstrip("\n")
             shown = cause["excerpt"].split("\n")[cause["marked"][0] : cause["marked"][1] + 1]
             assert seen.page.locator(".cause .hit").all_text_contents() == shown
-            assert f"{cause['file']}:{cause['line']}" in seen.text(".cause h3")
+            assert f"{cause['file']}:{cause['line']}" in seen.text(".cause p >> nth=0")
         assert seen.console == []
 
 
@@ -94,7 +95,7 @@ def test_what_is_most_frequent_is_named_where_one_is(browser: Browser, tmp_path:
     with opened(browser, tmp_path / "failures.html") as seen:
         seen.reach_all()
         told = seen.page.locator("#models td:nth-child(5)").all_inner_texts()
-    assert told == ["models/ranker.py:91", "67 causes alike", "66 causes alike"]
+    assert told == ["models/ranker.py:91", "67 causes, equally often", "66 causes, equally often"]
 
 
 def test_the_last_times_stand_in_their_order(browser: Browser, tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_a_side_that_shows_nothing_is_not_there(
 def test_only_words_of_pytorch_are_called_so(browser: Browser, tmp_path: Path) -> None:
     for text, title in (("Traceback of TorchScript", "As PyTorch prints it"), ("a node", "The explanation")):
         file = tmp_path / "f.html"
-        file.write_bytes(document(packed(hostile([text, "others"])), "log"))
+        file.write_bytes(document(packed(data := hostile([text, "others"])), summary_of(data)))
         with opened(browser, file) as seen:
             seen.reach_all()
             assert seen.text(".cause .picker >> nth=0") == title
@@ -145,7 +146,7 @@ def test_keys_open_a_cause(browser: Browser, tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", [True, False])
 def test_nothing_of_a_log_runs(browser: Browser, tmp_path: Path, *, policy: bool) -> None:
     file = tmp_path / "f.html"
-    file.write_bytes(document(packed(hostile(HOSTILE)), HOSTILE[0]))
+    file.write_bytes(document(packed(data := hostile(HOSTILE)), summary_of(data)))
     file = file if policy else without_policy(file)
     with opened(browser, file) as seen:
         seen.reach_all()
@@ -160,7 +161,7 @@ def test_nothing_of_a_log_runs(browser: Browser, tmp_path: Path, *, policy: bool
 
 def test_what_cannot_be_seen_is_shown_as_escapes(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "f.html"
-    file.write_bytes(document(packed(hostile([HIDDEN, "plain"])), HIDDEN))
+    file.write_bytes(document(packed(data := hostile([HIDDEN, "plain"])), summary_of(data)))
     with opened(browser, file) as seen:
         seen.reach_all()
         text = seen.page.evaluate(ALL_TEXTS)

@@ -72,7 +72,11 @@ def states(seen: Seen) -> dict[str, str]:
 def test_what_is_wrong_with_a_file_stands_beside_its_name(browser: Browser, models: Path) -> None:
     with opened(browser, inventory(models, "--verify")) as seen:
         assert seen.text("h1") == "zoo"
-        assert seen.text("h2 >> nth=0") == "Summary"
+        seen.page.click("#top a:text-is('1') >> nth=0")
+        seen.settle()
+        assert [*states(seen)] == ["ill.ptl"]
+        seen.page.fill("#files input", "")
+        seen.page.wait_for_selector("#files td:text-is('cut.pt')")
         seen.reach_all()
         marks = states(seen)
         assert marks["cut.pt"] == "not read"
@@ -83,12 +87,13 @@ def test_what_is_wrong_with_a_file_stands_beside_its_name(browser: Browser, mode
     with opened(browser, inventory(models)) as seen:
         seen.reach_all()
         assert "well" not in states(seen).values()  # nobody has looked
-        assert "was not checked: --verify does that" in seen.text("#totals")
+        assert "was not checked: --verify does that" in seen.text("#top")
+        assert states(seen)["a.ptl"] == "not checked"
 
 
 def test_what_was_not_read_leads_to_why_and_a_double_to_the_first(browser: Browser, models: Path) -> None:
     with opened(browser, inventory(models)) as seen:
-        seen.page.click("#totals .link")
+        seen.page.click("#top a:text-is('1')")
         assert "without its end" in seen.text("#refused tr:has-text('cut.pt')")
         seen.page.click("#refused .link")
         seen.settle()

@@ -18,6 +18,7 @@ import archive
 from archive.page import document as documents
 from archive.page.document import document, packed
 from archive.page.folder import FolderPage, first_files, title_of
+from archive.page.summary import Summary
 from tests.page.unfolding import unfolded
 from tests.support.commands import called, told, well
 from tests.support.corpus import FIXTURES, KINDS
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 TEMPLATE = (
     '<meta content="{{policy}}"><title>{{title}}</title><style nonce="{{nonce}}">{{style}}</style>'
+    "{{head}}{{rows}}"
     '<script type="application/gzip+base64" id="data">{{data}}</script><script>{{script}}</script>'
 )
 HOSTILE = [
@@ -66,7 +68,7 @@ def made(source: Path | bytes, **options: Any) -> bytes:  # noqa: ANN401
 
 
 def test_the_policy_lets_in_the_script_by_its_digest_and_the_style_by_a_nonce_of_the_data() -> None:
-    page = document(packed({"a": 1}), "title").decode()
+    page = document(packed({"a": 1}), Summary("title")).decode()
     script = re.search(r"<script>(.*)</script>$", page)
     found = re.search(r'content="([^"]*)"', page)
     assert script
@@ -82,7 +84,7 @@ def test_the_policy_lets_in_the_script_by_its_digest_and_the_style_by_a_nonce_of
 
 
 def test_hostile_texts_stay_in_the_data_and_come_back() -> None:
-    page = document(packed(HOSTILE), HOSTILE[0] + HOSTILE[3])
+    page = document(packed(HOSTILE), Summary(HOSTILE[0] + HOSTILE[3]))
     assert page.count(b"<script") == 2
     assert page.count(b"</script") == 2
     assert b"\x1b" not in page

@@ -17,7 +17,7 @@ import pytest
 
 from archive.render.store import day_of
 from archive.server.forms import FormError, fields_of
-from archive.server.html import headers_of
+from archive.server.html import LINKS, headers_of
 from archive.store.store import Store
 from tests.page.browser import data_of
 from tests.page.test_failures import HIDDEN, HOSTILE
@@ -70,7 +70,7 @@ def check_frame(reply: Reply, at: str, server: Running) -> None:
     """Every page names the product and its store, marks itself in the navigation, and asks for one thing."""
     text = reply.data.decode()
     name = Path(server.store).name
-    assert f'<header class="top"><a href="/">debug-archive</a><span>{name}</span></header>' in text
+    assert f'<nav class="site" aria-label="Pages"><a href="/">debug-archive</a><span>{name}</span>' in text
     assert re.search(rf"<title>[^<]+: {name}, debug-archive</title>", text)
     assert re.findall(r'<a href="(\S+)" aria-current="page">', text) == [at]
     assert text.count("<h1>") == 1
@@ -119,7 +119,9 @@ def test_a_dropped_log_is_answered_with_the_page_of_the_command(server: Running,
     (tmp_path / "app.log").write_bytes(LOG)
     out = tmp_path / "failures.html"
     run("symbolicate", "--store", server.store, "--log", tmp_path / "app.log", "--html", out)
-    assert reply.data == out.read_bytes()
+    (top,) = re.findall(rb'<nav class="site".*?</nav>', reply.data)
+    assert top in server.ask("GET", "/").data  # the way to the other pages
+    assert reply.data.replace(top, b"") == out.read_bytes()
     assert dropped(server, LOG).data == reply.data
     assert dropped(server, gzip.compress(LOG)).data == reply.data
 
@@ -148,7 +150,9 @@ def test_a_model_is_answered_with_its_report(server: Running, tmp_path: Path) ->
     check_headers(reply)
     out = tmp_path / "report.html"
     run("report", MODEL, "-o", out)
-    assert data_of(reply.data) == data_of(out.read_bytes())
+    (top,) = re.findall(rb'<nav class="site".*?</nav>', reply.data)
+    assert top in server.ask("GET", "/report").data
+    assert reply.data.replace(top, b"") == out.read_bytes()
     assert server.number("debug_archive_spool_bytes") == 0
 
 
@@ -289,6 +293,43 @@ def test_a_model_that_is_none_is_refused(server: Running) -> None:
         assert b'role="alert"' in reply.data
     reply = server.ask("POST", "/report", form({}, {"model": ("a.pt", b"")}), MULTIPART)
     assert b"a.pt is empty" in reply.data
+
+
+@pytest.mark.parametrize("log", [LOG, LOG.replace(b"\n", b"\r\n"), b'{"message": "failed"}\n'])
+def test_what_is_for_the_other_form_is_sent_there(server: Running, log: bytes) -> None:
+    reply = dropped(server, MODEL.read_bytes(), MODEL.name)
+    assert (reply.status, reply.data.count(b'role="alert"')) == (422, 1)
+    check_frame(reply, "/", server)
+    words = f"{MODEL.name} isn&#x27;t a log, but a lite archive: &quot;Report on a model&quot; takes models"
+    assert words in reply.data.decode()
+    reply = server.ask("POST", "/report", form({}, {"model": ("app.log", log)}), MULTIPART)
+    assert (reply.status, reply.data.count(b'role="alert"')) == (422, 1)
+    check_frame(reply, "/report", server)
+    words = "app.log isn&#x27;t a model, but a text: &quot;Explain a log&quot; takes logs"
+    assert words in reply.data.decode()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "why"),
+    [
+        ("GET", "/nowhere/<b>", 404, "nothing is at &#x27;/nowhere/&lt;b&gt;&#x27;; /docs has all addresses"),
+        ("PUT", "/models", 405, "Method Not Allowed"),
+        ("GET", f"/models?name={'x' * 5_000}", 422, "query.name: "),
+        ("GET", "/v1/companions/00", 404, "00"),
+    ],
+)
+def test_a_browser_gets_a_page_of_a_refusal_and_a_program_json(
+    server: Running, method: str, path: str, status: int, why: str
+) -> None:
+    reply = server.ask(method, path, None, {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert reply.status == status
+    check_headers(reply)
+    text = reply.data.decode()
+    assert re.findall(r'role="alert">(.*?)</p>', text)[0].startswith(why) or why in text
+    assert [address for address, _ in LINKS if f'<li><a href="{address}">' not in text] == []
+    for headers in ({}, {"Accept": "*/*"}):
+        reply = server.ask(method, path, None, headers)
+        assert (reply.status, reply.headers["content-type"]) == (status, "application/problem+json")
 
 
 def test_too_many_at_once_are_asked_to_come_again(strict: Running) -> None:

@@ -58,6 +58,15 @@ def test_a_pattern_names_the_models(server: Running) -> None:
     assert asked(server, log=log.decode(), model=PATTERN)["explained"] == 60
 
 
+def test_a_pattern_that_no_line_matches_is_not_silent(server: Running) -> None:
+    idle = {"model": r"nothing (\w+)"}
+    assert server.ask("POST", PATH, UNIQUE).headers["debug-archive-notes"] == "0"
+    reply = server.ask("POST", f"{PATH}?{urlencode(idle)}", UNIQUE)
+    assert reply.headers["debug-archive-notes"] == "1"
+    why = "no line of the log has what 'nothing (\\\\w+)' looks for, so it names no model"
+    assert asked(server, log=UNIQUE.decode(), **idle)["notes"] == [why]
+
+
 def test_json_gives_causes_counts_and_the_log(server: Running) -> None:
     log = b"".join(PLAIN.splitlines(keepends=True)[:300])
     facts = asked(server, log=log.decode(), top=2)

@@ -104,6 +104,11 @@ class FleetAnswers:
         self._possible_splits = Recent[tuple[bytes, object], bool](SPLITS_KEPT)
         self._shared = Recent[tuple[object, ...], dict[str, Any]](TEXT_KEPT)
 
+    @property
+    def notes(self) -> list[str]:
+        """What the log does not have that was looked for."""
+        return self._naming.notes
+
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
         """Note a line of the log, which may name a model."""
         self._naming.saw(line, number, is_failing=is_failing)

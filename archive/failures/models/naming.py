@@ -48,6 +48,9 @@ class Pattern:
 
     Python's own ``re`` can't be stopped: ``(a|a)*$`` takes it years on a line of a hundred letters. The
     library ``regex`` reads the same patterns, and stops.
+
+    Attributes:
+        has_found: whether a line had a match.
     """
 
     def __init__(self, text: str) -> None:
@@ -63,6 +66,7 @@ class Pattern:
             raise ArchiveError(f"{shown(text)} isn't a regular expression: {error}") from None
         self._text = text
         self._left = MOST_SLOW
+        self.has_found = False
 
     def found_in(self, line: bytes, number: int) -> bytes | None:
         """The first group of a match in a line, or the whole match without groups; None for no match."""
@@ -79,8 +83,14 @@ class Pattern:
             self._left -= seconds
             if self._left <= 0:
                 raise self._too_slow(number)
+        self.has_found = self.has_found or match is not None
         text: bytes | None = match and match[1 if self._compiled.groups else 0]
         return text
+
+    @property
+    def why_idle(self) -> str:
+        """What is said of it if no line has had a match."""
+        return f"no line of the log has what {shown(self._text)} looks for, so it names no model"
 
     def _too_slow(self, number: int) -> ArchiveError:
         why = "parts of it that match the same text in many ways take long; name what stands between them"
@@ -180,6 +190,11 @@ class Naming:
             not is_same or stream.text_of(data) is not None or _process(data, stream) is None
             for data in between
         )
+
+    @property
+    def notes(self) -> list[str]:
+        """The patterns that no line has matched, each in a sentence."""
+        return [pattern.why_idle for pattern, _ in self._patterns if not pattern.has_found]
 
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
         """Note a line.

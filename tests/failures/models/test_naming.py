@@ -75,6 +75,17 @@ def test_what_a_pattern_finds_holds_until_it_finds_something_else() -> None:
     assert str(naming.named(LINE)) == "line 1001 names 'Stranger'"
 
 
+def test_a_pattern_that_no_line_matches_is_named() -> None:
+    naming = Naming(MODELS, ids="run ([0-9a-f]{32})", names=r"model=(\w+)")
+    naming.saw(b"model=Stranger", 1)
+    naming.saw(b"run 12", 2)
+    why = "no line of the log has what 'run ([0-9a-f]{32})' looks for, so it names no model"
+    assert naming.notes == [why]
+    naming.saw(b"run 0123456789abcdef0123456789abcdef", 3)
+    assert naming.notes == []
+    assert Naming(MODELS).notes == []
+
+
 def test_an_archive_id_may_be_as_short_as_tables_show_it() -> None:
     archive_id = next(one for one in IDS["Ranker"] if len(one) == 32)
     for digits, models in ((32, ["Ranker.ptdbg"]), (12, ["Ranker.ptdbg"]), (8, ["Ranker.ptdbg"]), (7, [])):

@@ -2,7 +2,7 @@
 // PyTorch prints beside its line of source.
 
 import {Editor} from "./editor.js";
-import {bars, cell, fact, heading, make, reveal, tableOf} from "./elements.js";
+import {bars, cell, heading, make, reveal, tableOf} from "./elements.js";
 import {searchable} from "./lists.js";
 import {FileLines} from "./positions.js";
 import {state} from "./state.js";
@@ -11,40 +11,9 @@ import {count, counted, percent, shown, shownText} from "./texts.js";
 const STEPS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588";
 const COLUMNS = 16; // of a row's picture of counts over time
 const MOST_MODELS = 200; // rows of the table of models
-const SOURCE = new Map([
-  ["full", "This page may hold source text and paths of those who built the models."],
-  ["basename", "This page may hold source text of the models; of paths, the file names alone."],
-]);
-
 const sum = (numbers) => numbers.reduce((all, number) => all + number, 0);
 const NO_MESSAGE = "(no message that is known)";
 const placeOf = ({file, line}, row) => (file[row] ? `${file[row]}:${line[row]}` : "no single line of source");
-
-export function failuresHead({causes, models, unexplained, caveat, notes, source}) {
-  const explained = sum(causes.count);
-  return [
-    make(
-      "dl",
-      {class: "facts"},
-      fact("Explained", counted(explained, "failure")),
-      fact("Causes", count(causes.count.length)),
-      fact(
-        "Not explained",
-        unexplained ? make("span", {class: "badge warning"}, counted(unexplained, "failure")) : "none",
-      ),
-      fact("Models with failures", count(models.length)),
-    ),
-    caveat && make("p", {class: "notice"}, shown(caveat)),
-    SOURCE.has(source) && make("p", {class: "notice"}, SOURCE.get(source)),
-    notes.length > 0 &&
-      make(
-        "details",
-        {class: "notice", open: notes.length < 6},
-        make("summary", {}, counted(notes.length, "note")),
-        make("ul", {}, ...notes.map((note) => make("li", {}, shown(note)))),
-      ),
-  ].filter(Boolean);
-}
 
 /** The sections. Returns what informs the pair of source and generated code in view: none, for a page has no code. */
 export function failuresSections({failures, models}, sections) {
@@ -141,7 +110,7 @@ function modelsTable({models, causes}) {
   );
   const topOf = ({top, tops}) => {
     if (top < 0) return "";
-    return tops > 1 ? `${count(tops)} causes alike` : shown(placeOf(causes, top));
+    return tops > 1 ? `${count(tops)} causes, equally often` : shown(placeOf(causes, top));
   };
   const all = sum(causes.count),
     most = Math.max(1, ...rows.map(({failures}) => failures));
@@ -257,9 +226,13 @@ class Cause {
     if (row === this.row) return;
     this.row = row;
     const {causes, models, interval, span} = this.failures;
-    this.title.textContent = `${counted(causes.count[row], "failure")} at ${shown(placeOf(causes, row))}`;
-    const cause = make("p", {class: "message"}, shown(causes.message[row] || NO_MESSAGE)),
-      where = causes.where[row] && make("p", {}, "In ", make("code", {}, shown(causes.where[row]))),
+    this.title.textContent = shown(causes.message[row] || NO_MESSAGE);
+    const where = make(
+        "p",
+        {},
+        `${counted(causes.count[row], "failure")} at ${shown(placeOf(causes, row))}`,
+        ...(causes.where[row] ? [", in ", make("code", {}, shown(causes.where[row]))] : []),
+      ),
       of = make(
         "p",
         {class: "hint"},
@@ -270,12 +243,7 @@ class Cause {
       ` \u00b7 ${shown(causes.first[row])}${causes.last[row] === causes.first[row] ? "" : ` to ${shown(causes.last[row])}`}`;
     if (when) of.append(when);
     const counts = causes.first[row] ? causes.times[row] : null;
-    this.facts.replaceChildren(
-      cause,
-      ...(where ? [where] : []),
-      of,
-      ...(counts ? overTime(counts, interval, span) : []),
-    );
+    this.facts.replaceChildren(where, of, ...(counts ? overTime(counts, interval, span) : []));
     this.#showText(causes.excerpt[row], causes.marked[row]);
     this.#showSource(causes.link[row]);
   }

@@ -8,6 +8,7 @@ import {bytes, count, counted, percent, shown, worded} from "./texts.js";
 
 const LARGEST = 20;
 const LISTED = 1000; // files that could not be read
+const sought = () => (state.get("section") === "files" && state.get("find")) || "";
 const FIRST = new Set(["file", "state", "size"]); // the columns of a narrow window
 
 /** An address beside this page, or null: a name in the data cannot make it a script or another host. */
@@ -34,7 +35,6 @@ export function folderSections(folder, sections) {
     sections.open("files").choose(row);
   };
   const unread = [...files.file.keys()].filter((row) => files.unread[row] && !files.kind[row]);
-  add("totals", "Summary", () => ({nodes: summary(folder, unread.length, sections)}));
   if (rows > unread.length)
     add(
       "largest",
@@ -48,20 +48,6 @@ export function folderSections(folder, sections) {
   for (const [number, table] of (folder.tables ?? []).entries())
     add(`table-${number}`, table.title, () => ({nodes: [sums(table)]}));
 }
-
-const summary = ({where, totals, notes}, unread, sections) => [
-  make(
-    "dl",
-    {class: "facts"},
-    where && fact("folder", shown(where)),
-    ...totals.map(([what, number]) => {
-      const words = worded(number, /bytes/.test(what) ? "bytes" : "number");
-      const isUnread = unread && what === "not read";
-      return fact(shown(what), isUnread ? link(words, () => sections.open("refused")) : words);
-    }),
-  ),
-  ...(notes?.length ? [make("ul", {}, ...notes.map((text) => make("li", {}, shown(text))))] : []),
-];
 
 function largest(files, goTo) {
   const {file, size, debug_bytes: debug} = files;
@@ -93,9 +79,9 @@ function largest(files, goTo) {
   );
 }
 
-/** What is to be known first of a file, if there is something. */
+/** What is to be known first of a file, if that is grave. */
 const stateOf = ({state: states, grave}, row) =>
-  states?.[row] ? [badge(grave?.[row] || "note", shown(states[row]))] : [];
+  grave?.[row] ? [badge(grave[row], shown(states[row]))] : [];
 
 /** A file's name, which leads to its page, or to what is known of it. */
 function linked({file, page}, row, goTo) {
@@ -135,7 +121,7 @@ function allFiles(files, columns, goTo) {
       isWide: !FIRST.has(key),
       hue: key === "state" ? (row) => files.grave?.[row] : null,
     })),
-    {onOpen: open},
+    {onOpen: open, find: sought()},
   );
   const choose = (row) => {
     show(row);
@@ -143,6 +129,7 @@ function allFiles(files, columns, goTo) {
     return place >= 0 ? list.grid.select(place) : undefined;
   };
   const follow = () => {
+    if (sought() && sought() !== list.input.value) list.search(sought());
     const row = state.get("row") === null ? -1 : files.file.indexOf(state.get("row"));
     return row >= 0 ? choose(row) : undefined;
   };
@@ -182,7 +169,7 @@ function refused(files, unread, goTo) {
       .slice(0, LISTED)
       .map((row) => [
         cell(link(shown(files.file[row]), () => goTo(row))),
-        cell(make("span", {class: "why"}, shown(files.unread[row]))),
+        cell(shown(files.unread[row]), "why"),
       ]),
   );
   return make("div", {}, table, rest > 0 && make("p", {class: "hint"}, `and ${count(rest)} more`));

@@ -31,6 +31,10 @@ export function searchable(label, rows, columns, {onOpen, find = "", sorted = nu
   return {
     element: make("div", {class: "searchable"}, make("div", {class: "bar"}, search.element), grid.element),
     fill,
+    search: (text) => {
+      search.input.value = text;
+      return fill();
+    },
     input: search.input,
     grid,
   };
@@ -121,11 +125,11 @@ export function findingsSection(findings, goToRecord) {
     "Findings",
     order.length,
     [
-      {title: "From", value: column("from")},
+      {title: "From", isWide: true, value: column("from")},
       {title: "Severity", value: column("severity")},
-      {title: "What", value: column("what")},
-      {title: "Record", value: column("record")},
-      {title: "Place", value: column("place")},
+      {title: "What", isWide: true, value: column("what")},
+      {title: "Record", isWide: true, value: column("record")},
+      {title: "Place", isWide: true, value: column("place")},
       {title: "Message", value: column("message")},
     ],
     {onOpen: (row) => open(row), find: state.get("finding") ?? ""},
@@ -153,11 +157,6 @@ export function findingsSection(findings, goToRecord) {
   return {
     nodes: order.length ? [list.element, whole] : [make("p", {}, "Nothing was found.")],
     ready: () => order.length && list.fill(),
-    follow: () => {
-      if (order.length) {
-        list.input.value = state.get("finding") ?? "";
-        list.fill();
-      }
-    },
+    follow: () => order.length && list.search(state.get("finding") ?? ""),
   };
 }

@@ -2,9 +2,8 @@
 
 import {changesSection} from "./changes.js";
 import {make} from "./elements.js";
-import {failuresHead, failuresSections} from "./failures.js";
+import {failuresSections} from "./failures.js";
 import {folderSections} from "./folder.js";
-import {headOf} from "./head.js";
 import {listenToKeys} from "./keys.js";
 import {findingsSection, handlesSection, tableSection} from "./lists.js";
 import {modulesSection} from "./modules.js";
@@ -76,11 +75,6 @@ function archiveSections(data) {
   if (data.findings) add("findings", "Findings", () => findingsSection(data.findings, opening));
 }
 
-function titled(text) {
-  document.title = text;
-  top.querySelector("h1").textContent = text;
-}
-
 function navigation(openHelp) {
   const links = sections.list.map(({id, title}, n) =>
     make(
@@ -110,18 +104,9 @@ function navigation(openHelp) {
 }
 
 function draw(data) {
-  if (data.head) {
-    titled(shown(data.head.file));
-    top.append(...headOf(data.head));
-    archiveSections(data);
-  } else if (data.folder) {
-    titled(shown(data.folder.name));
-    folderSections(data.folder, sections);
-  } else if (data.failures) {
-    titled(`Failures in ${shown(data.failures.log)}`);
-    top.append(...failuresHead(data.failures));
-    currentPair = failuresSections(data, sections);
-  }
+  if (data.folder) folderSections(data.folder, sections);
+  else if (data.failures) currentPair = failuresSections(data, sections);
+  else archiveSections(data);
   if (data.left_out?.length)
     main.append(
       make(
