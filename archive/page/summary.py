@@ -150,7 +150,8 @@ def _findings(findings: Facts | None) -> str:
 
 
 def _of_folder(folder: Facts) -> Summary:
-    listed = [("Folder", text_of(folder.get("where", "")))]
+    where = folder.get("where", "")
+    listed = [("Folder", text_of(where) if where != folder["name"] else "")]
     for what, number in folder["totals"]:
         words = human_amount(number) if "bytes" in what else f"{number:,}"
         place = PLACES.get(what) if number else None

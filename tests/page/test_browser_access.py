@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from archive.page.report import report
-from tests.page.browser import AXE, in_browser, opened, written
+from tests.page.browser import AXE, ROOT, in_browser, opened, written
 from tests.page.test_browser_costs import data_of_rows
-from tests.page.test_browser_positions import STACK
+from tests.page.test_failures import LOG, page_of
+from tests.support.commands import run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,20 +27,44 @@ NAME = """() => {
 }"""
 
 
+def page_of_kind(folder: Path, kind: str) -> Path:
+    """A page of each kind."""
+    file = folder / "page.html"
+    if kind == "made":
+        return written(folder, data_of_rows(24))
+    if kind == "failures":
+        page_of(folder, LOG)
+        return folder / "failures.html"
+    if kind == "inventory":
+        file.write_bytes(run("inspect", ROOT / "fixtures/kinds", "--verify", "--format", "html").stdout)
+        return file
+    if kind == "folder":
+        run("report", ROOT / "fixtures/fleet", "-o", folder / "pages")
+        return folder / "pages" / "index.html"
+    archive, _, older = kind.partition(" from ")
+    report(ROOT / "fixtures" / archive, file, base=ROOT / "fixtures" / older if older else None)
+    return file
+
+
+KINDS = (
+    *("made", "failures", "inventory", "folder"),
+    *("oracles/plain_stack.ptl", "oracles/plain_stack.ptl from oracles/plain_branches.ptl"),
+    *("exported/shop.pt2", "executorch/framed.pte", "kinds/checkpoint.pt", "canaries/lowered.pt"),
+)
+
+
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core, which `python -m tools.page` installs, is not here")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["archive", "made", "two"])
-def test_axe_finds_nothing(browser: Browser, tmp_path: Path, scheme: str, kind: str) -> None:
-    file = written(tmp_path, data_of_rows(24))
-    if kind != "made":
-        older = STACK.with_name("plain_branches.ptl") if kind == "two" else None
-        report(STACK, file, base=older, force=True)
-    with opened(browser, file, color_scheme=scheme, bypass_csp=True) as seen:
-        seen.reach_all()
-        seen.page.add_script_tag(path=str(AXE))
-        found = seen.page.evaluate("(rules) => axe.run({runOnly: {type: 'tag', values: rules}})", RULES)
-        assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found["violations"]] == []
-        assert len(found["passes"]) > 40
+@pytest.mark.parametrize("kind", KINDS)
+def test_axe_finds_nothing(browser: Browser, tmp_path: Path, kind: str) -> None:
+    file = page_of_kind(tmp_path, kind)
+    for scheme in ("light", "dark"):
+        with opened(browser, file, color_scheme=scheme, bypass_csp=True) as seen:
+            seen.reach_all()
+            seen.page.add_script_tag(path=str(AXE))
+            found = seen.page.evaluate("(rules) => axe.run({runOnly: {type: 'tag', values: rules}})", RULES)
+            wrong = [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found["violations"]]
+            assert wrong == []
+            assert len(found["passes"]) > 30
 
 
 def test_tab_goes_through_the_page_in_order(browser: Browser, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ TO_THE_RIGHT = """async () => {
 LAST = """() => [...document.querySelectorAll("regular-table th")].findLast((cell) =>
     cell.getBoundingClientRect().right <= cell.closest("regular-table").getBoundingClientRect().right + 1
     )?.textContent"""
+AT_END = "scrollY + innerHeight >= document.documentElement.scrollHeight - 2"
 UNMARKED = """() => [...document.querySelectorAll("regular-table td, regular-table th")].filter((cell) =>
     cell.scrollWidth > cell.clientWidth + 1 && getComputedStyle(cell).textOverflow !== "ellipsis"
     || cell.getBoundingClientRect().right > cell.closest("regular-table").getBoundingClientRect().right + 1
@@ -95,6 +96,8 @@ def test_what_was_not_read_leads_to_why_and_a_double_to_the_first(browser: Brows
     with opened(browser, inventory(models)) as seen:
         seen.page.click("#top a:text-is('1')")
         assert "without its end" in seen.text("#refused tr:has-text('cut.pt')")
+        top = "document.querySelector('#refused').getBoundingClientRect().top"
+        assert abs(seen.page.evaluate(top)) < 100 or seen.page.evaluate(AT_END)
         seen.page.click("#refused .link")
         seen.settle()
         assert seen.text("#files h3") == "cut.pt not read"

@@ -164,6 +164,18 @@ def test_of_a_failure_the_message_comes_first(browser: Browser, tmp_path: Path) 
         assert seen.page.locator(".cause pre, .cause .cm-scroller").evaluate_all(wide) == [0, 0]
 
 
+def test_failures_without_a_message_are_told_apart(browser: Browser, tmp_path: Path) -> None:
+    page_of(tmp_path, LOG)
+    data = data_of((tmp_path / "failures.html").read_bytes())
+    causes = data["failures"]["causes"]
+    causes["message"] = [""] * len(causes["count"])
+    with opened(browser, written(tmp_path, data)) as seen:
+        seen.page.set_viewport_size({"width": 400, "height": 900})
+        seen.reach_all()
+        words = f"(no message) {causes['file'][0]}:{causes['line'][0]}"
+        assert seen.text("#causes tbody td:nth-child(2) >> nth=0") == seen.text(".cause h3") == words
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_lines_that_differ_are_read_without_scrolling(browser: Browser, tmp_path: Path, width: int) -> None:
     older = STACK.with_name("plain_branches.ptl")

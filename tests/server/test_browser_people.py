@@ -10,7 +10,7 @@ import pytest
 from archive.store.store import Store
 from tests.page.browser import AXE, in_browser, started
 from tests.page.test_browser_access import RULES
-from tests.server.test_people import PAGES
+from tests.server.test_people import FLEET, MODEL, PAGES
 from tests.support.servers import FILES, Running
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = in_browser()
 
 WIDTHS = (400, 800, 1400, 2560)
-ASKED = (*PAGES, "/?example=1", "/models?name=none")
+ASKED = (*PAGES, "/?example=1", "/models?name=none", "/nowhere")
 LONG = "a_model_with_a_long_name_that_has_no_place_to_break_" * 3
 
 
@@ -120,6 +120,25 @@ def test_axe_finds_nothing(browser: Browser, labelled: Running, path: str, schem
     found = page.evaluate("(rules) => axe.run({runOnly: {type: 'tag', values: rules}})", RULES)
     assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]] == []
     assert len(found["passes"]) > 15
+    page.context.close()
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core, which `python -m tools.page` installs, is not here")
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize(("path", "file"), [("/", FLEET / "unique.log"), ("/report", MODEL)])
+def test_an_answer_leads_back_and_axe_finds_nothing(
+    browser: Browser, labelled: Running, path: str, file: Path, width: int
+) -> None:
+    page = shown(browser, labelled, path, width)
+    page.set_input_files("input[type=file]", file)
+    page.click("button.primary")
+    page.wait_for_selector("html[data-ready]", state="attached")
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    page.add_script_tag(path=str(AXE))
+    found = page.evaluate("(rules) => axe.run({runOnly: {type: 'tag', values: rules}})", RULES)
+    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]] == []
+    page.click("nav.site a:text-is('Models')")
+    assert page.inner_text("h1") == "Models"
     page.context.close()
 
 

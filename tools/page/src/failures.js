@@ -12,8 +12,8 @@ const STEPS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588";
 const COLUMNS = 16; // of a row's picture of counts over time
 const MOST_MODELS = 200; // rows of the table of models
 const sum = (numbers) => numbers.reduce((all, number) => all + number, 0);
-const NO_MESSAGE = "(no message that is known)";
 const placeOf = ({file, line}, row) => (file[row] ? `${file[row]}:${line[row]}` : "no single line of source");
+const titleOf = (causes, row) => causes.message[row] || `(no message) ${placeOf(causes, row)}`;
 
 /** The sections. Returns what informs the pair of source and generated code in view: none, for a page has no code. */
 export function failuresSections({failures, models}, sections) {
@@ -149,7 +149,7 @@ function causesSection(failures, models, times) {
     rows,
     [
       {title: "Failures", as: "number", value: (row) => causes.count[row]},
-      {title: "Message", value: (row) => causes.message[row] || NO_MESSAGE},
+      {title: "Message", value: (row) => titleOf(causes, row)},
       {title: "Place", isWide: true, value: (row) => placeOf(causes, row)},
       ...(times
         ? [
@@ -226,7 +226,7 @@ class Cause {
     if (row === this.row) return;
     this.row = row;
     const {causes, models, interval, span} = this.failures;
-    this.title.textContent = shown(causes.message[row] || NO_MESSAGE);
+    this.title.textContent = shown(titleOf(causes, row));
     const where = make(
         "p",
         {},

@@ -95,20 +95,17 @@ export function tableSection({title, columns, rows, links}, goTo) {
   const list = searchable(
     title,
     rows[0]?.length ?? 0,
-    [
-      ...columns.map((name, n) => ({
-        title: name,
-        value: (row) => rows[n][row],
-        as: figures[n] ? "number" : "text",
-        words: (row) => rows[n][row], // lines and handles, as they stand in other texts
-      })),
-      ...(links?.some(Boolean)
-        ? [{title: "Source", value: (row) => (links[row] ? "on Enter or a click" : "")}]
-        : []),
-    ],
+    columns.map((name, n) => ({
+      title: name,
+      value: (row) => rows[n][row],
+      as: figures[n] ? "number" : "text",
+      words: (row) => rows[n][row], // lines and handles, as they stand in other texts
+    })),
     {onOpen: (row) => links?.[row] && goTo(links[row])},
   );
-  return {nodes: [list.element], ready: list.fill};
+  const leads =
+    links?.some(Boolean) && make("p", {class: "hint"}, "Enter or a click leads to a row's line of source.");
+  return {nodes: [list.element, leads].filter(Boolean), ready: list.fill};
 }
 
 const GRAVITY = ["error", "warning", "note"];

@@ -47,7 +47,9 @@ export function modulesSection(modules, goTo) {
       ...(modules.effects?.some((figure) => figure)
         ? [{title: "Effects", as: "number", value: (row) => modules.effects[row] || null}]
         : []),
-      {title: "Methods", value: (row) => (modules.methods[row] ?? []).map(([method]) => method).join(", ")},
+      ...(modules.methods.some((own) => own.length)
+        ? [{title: "Methods", value: (row) => modules.methods[row].map(([method]) => method).join(", ")}]
+        : []),
     ],
   });
 

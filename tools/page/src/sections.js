@@ -4,6 +4,8 @@ import {make} from "./elements.js";
 import {beforePrinting} from "./print.js";
 import {shown} from "./texts.js";
 
+const SETTLED = 500; // milliseconds
+
 export class Sections {
   constructor(main) {
     this.main = main;
@@ -59,7 +61,9 @@ export class Sections {
     section.reach();
     const scroll = () => section.element.scrollIntoView({block: "start", behavior: "instant"});
     scroll();
-    requestAnimationFrame(() => requestAnimationFrame(scroll)); // what came into view above it has been made meanwhile
+    const watcher = new ResizeObserver(scroll); // what comes into view above it is made meanwhile
+    watcher.observe(this.main);
+    setTimeout(() => watcher.disconnect(), SETTLED);
     if (focus) section.heading.focus({preventScroll: true});
     return section.built;
   }
