@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import io
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,7 +22,10 @@ from archive.backend.lower.reloading import loaded_by_pytorch
 from archive.backend.lower.saving import write_lowered
 from archive.backend.lower.wrappers import LOWERED_TYPE, lowered_parts
 from archive.backend.pytorch import RAISED, message_of
+from archive.backend.recording import CallRecorder
 from archive.backend.registry import find_backend
+from archive.backend.values.inputs import Inputs
+from archive.backend.values.running import Run
 from archive.base.errors import ArchiveError, LoweringError
 from archive.debuginfo.profiles.places import place_of
 from archive.debuginfo.profiles.profile import Profile
@@ -34,6 +37,7 @@ from archive.reader.opening import open as open_archive
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from archive.debuginfo.profiles.places import OperationPlace
     from archive.debuginfo.symbolicate import Symbolication
     from archive.io.mapped import Source
     from archive.reader.archive import Archive
@@ -76,6 +80,7 @@ class Delegate:
         self._debug = debug
         self._methods: dict[str, tuple[inspect.Signature, int, int, bool]] = {}
         self._runtime = self.backend.runtime()
+        self._recorder: CallRecorder | None = None
         if not self._runtime.is_available():
             raise BackendError(codegen.UNAVAILABLE, self.backend.name)
         try:
@@ -160,7 +165,11 @@ class Delegate:
         self._check(method, dict(zip(signature.parameters, values, strict=True)))
         self._runtime.last_handle = NO_HANDLE
         try:
-            results = self._runtime.execute(self._compiled[method], values)
+            recorder = self._recorder  # another thread may end the recording
+            if recorder is None:
+                results = self._runtime.execute(self._compiled[method], values)
+            else:
+                results = recorder.execute(self._runtime, self._compiled[method], values)
         except Exception as error:
             handle = error.handle if isinstance(error, OperationError) else self._runtime.last_handle
             place = None if handle < 0 else self.symbolicate([handle])
@@ -220,8 +229,11 @@ class Delegate:
         return self._debug()
 
     @contextmanager
-    def recording(self, *, memory: bool = False) -> Iterator[Recording]:
-        """Record the operations that run in a ``with`` block; see :meth:`profile`.
+    def recording(self, *, memory: bool = False, values: bool = False, every: int = 1) -> Iterator[Recording]:
+        """Record the calls in a ``with`` block; see :meth:`profile` and :meth:`runs`.
+
+        Recorded calls run one after the other. Those that are not recorded may run beside them in other
+        threads, if the backend's runtime keeps ``profiling`` by thread, as that of ``aten`` does.
 
         Args:
             memory: record the memory of operations, too, if the backend can; this takes longer. The backend
@@ -229,35 +241,56 @@ class Delegate:
                 only their results, and ``of_allocator`` of the recording is false then. What libraries such
                 as oneDNN allocate by themselves is not seen. With gradients enabled, tensors that are kept
                 for them count as in use.
+            values: note what each operation computes: a summary of each result, as :func:`archive.run` does,
+                some 0.5 KB for each operation. Tensors are not kept. Not together with ``memory``.
+            every: record the first call, and each n-th after it; the others run as without a recording.
 
         Raises:
-            LoweringError: the backend records no operations, or this delegate is being recorded already.
+            LoweringError: the backend records no operations or no values, or this delegate is being recorded
+                already.
+            ValueError: ``every`` is less than 1, or both memory and values are asked for.
         """
-        runtime: Any = self._runtime
-        if not hasattr(runtime, "profiling"):
-            raise LoweringError(
-                f"backend {self.backend.name} records no operations: its runtime has no attribute profiling "
-                "(see archive.backend.Runtime)"
+        if memory and values:
+            raise ValueError(
+                "memory and values need a recording each: what values take would count as memory"
             )
-        if runtime.profiling:
+        if every < 1:
+            raise ValueError(f"every {every}: expected 1 or more")
+        wanted = ["profiling", *(["values"] if values else [])]
+        for name, what in zip(wanted, ("operations", "values"), strict=False):
+            if not hasattr(self._runtime, name):
+                raise LoweringError(
+                    f"backend {self.backend.name} records no {what}: its runtime has no attribute {name} "
+                    "(see archive.backend.Runtime)"
+                )
+        if self._recorder is not None:
             raise LoweringError("this delegate is being recorded already")
-        recording = Recording(self.backend.name, of_allocator=getattr(runtime, "of_allocator", False))
-        runtime.operations, runtime.memory = recording.operations, recording.memory if memory else None
-        runtime.profiling = True
+        of_allocator = getattr(self._runtime, "of_allocator", False)
+        recording = Recording(self.backend.name, of_allocator=of_allocator)
+        self._recorder = CallRecorder(recording, every, memory=memory, values=values)
         try:
             yield recording
         finally:
-            runtime.profiling = False
-            runtime.operations, runtime.memory = [], None
+            self._recorder = None
 
     def profile(self, recording: Recording) -> Profile:
         """A recording at the model's source."""
         sources = self.archive.range_table.sources
-        return Profile(
-            recording,
-            lambda handle: place_of(self.symbolicate([handle])),
-            [sources[number] for number in range(len(sources))],
-        )
+        return Profile(recording, self._place, [sources[number] for number in range(len(sources))])
+
+    def runs(self, recording: Recording) -> list[Run]:
+        """The values of each recorded call at the model's source, as :func:`archive.run` has them.
+
+        A call that failed has those of the operations before the failure.
+        """
+        place, inputs = cache(self._place), Inputs((), {})
+        placed = [
+            call.placed([(place(handle), handle) for handle in call.handles]) for call in recording.values
+        ]
+        return [Run(self.archive.file, inputs, observed, None) for observed in placed]
+
+    def _place(self, handle: int) -> OperationPlace:
+        return place_of(self.symbolicate([handle]))
 
 
 def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:

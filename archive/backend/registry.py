@@ -79,7 +79,8 @@ class Runtime(Protocol):
     also have ``memory``, None or a list: to that it appends ``(time ns, debug handle, bytes, bytes in all,
     address)`` for each storage of a result, when it is made and, with negative bytes, when it is freed. With
     a true ``of_allocator``, it does so for all that PyTorch's allocator gives and takes back. Times are those
-    of ``time.perf_counter_ns`` and ``torch.ops.prim.TimePoint``.
+    of ``time.perf_counter_ns`` and ``torch.ops.prim.TimePoint``. It may also have ``values``, None or a
+    :class:`~archive.backend.recording.CallValues`, whose ``note`` it calls after each operation of PyTorch.
 
     Attributes:
         last_handle: debug handle of the operation that runs, or has failed; otherwise -1, which ``execute``

@@ -1,7 +1,7 @@
-"""How a class of facts is shown in a notebook.
+"""How a class of facts is shown in a notebook, and written as a command writes it.
 
-The tables are made in the room of texts, which is above all rooms that have facts. Like the package's public
-names, it is found by name when it is first needed, so that no lower room imports it.
+The texts are made in a room that is above all rooms that have facts. Like the package's public names, it is
+found by name when it is first needed, so that no lower room imports it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TABLES = "archive.render.html"
+TEXTS = "archive.render"
 
 
 def shown_by(name: str) -> Callable[[object], str]:
@@ -24,7 +24,12 @@ def shown_by(name: str) -> Callable[[object], str]:
 
     def html_of(facts: object) -> str:
         """The facts as a small static table."""
-        html: str = getattr(importlib.import_module(TABLES), name)(facts)
-        return html
+        return text_by("html", name, facts)
 
     return html_of
+
+
+def text_by(module: str, name: str, facts: object) -> str:
+    """The text that a function of ``archive/render`` makes of facts."""
+    text: str = getattr(importlib.import_module(f"{TEXTS}.{module}"), name)(facts)
+    return text

@@ -5,14 +5,17 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Literal, NotRequired, TypeAlias, TypedDict, TypeVar
 
+from archive import __version__
 from archive.base.errors import counted, one_line
 from archive.debuginfo.values.observed import ROW_NAMES, Summary, elements
 from archive.debuginfo.values.pairing import computes
+from archive.render.documents import Document
 from archive.render.fitted_table import FittedTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from archive.backend.values.running import Run
     from archive.base.tables import Holds
     from archive.debuginfo.values.gaps import Gap, ValueDiff, ValueGap
     from archive.debuginfo.values.observed import (
@@ -458,6 +461,12 @@ class RunComparison(TypedDict):
     uncompared: int
     unseen: Sequence[Mapping[str, int]]
     results: Sequence[ResultGapFacts]
+
+
+def run_document(run: Run) -> str:
+    """The document of a run, as ``run --json`` prints it."""
+    document = Document("run", __version__)
+    return document.entry(run_facts(run.file, run.observed)) + document.end()
 
 
 def run_facts(file: str, observed: Observed) -> RunFacts:

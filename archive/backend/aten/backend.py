@@ -8,6 +8,7 @@ programs are the text of the state, see :mod:`archive.formats.blob_programs`.
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,6 +26,7 @@ from archive.backend.registry import Backend, Link
 from archive.base.errors import ArchiveError
 
 if TYPE_CHECKING:
+    from archive.backend.recording import CallValues
     from archive.backend.registry import GenerateDebugHandles, Original
 
 
@@ -67,14 +69,25 @@ class Aten:
         operations: the recorded operations: start and end (ns), debug handle, kind.
         memory: the recorded changes of memory; None if they are not recorded.
         of_allocator: always true, as these are all that PyTorch's allocator makes.
+        values: what notes the values of operations; None if they are not recorded.
     """
 
     def __init__(self) -> None:
         self.last_handle = NO_HANDLE
-        self.profiling = False
+        self._recorded_thread = 0
         self.operations: list[tuple[int, int, int, str]] = []
         self.memory: list[tuple[int, int, int, int, int]] | None = None
         self.of_allocator = True
+        self.values: CallValues | None = None
+
+    @property
+    def profiling(self) -> bool:
+        """Whether calls of this thread are recorded; other threads may call at the same time."""
+        return self._recorded_thread == get_ident()
+
+    @profiling.setter
+    def profiling(self, is_on: bool) -> None:
+        self._recorded_thread = get_ident() if is_on else 0
 
     def is_available(self) -> bool:
         """PyTorch's operators are wherever PyTorch is."""  # part of lowered modules, to the byte
@@ -95,7 +108,7 @@ class Aten:
     def execute(self, handle: Machine, inputs: list[Any]) -> list[Any]:
         """Run a method."""
         return list(
-            handle.run_observed(inputs, self.operations, self.memory)
+            handle.run_observed(inputs, self.operations, self.memory, self.values)
             if self.profiling
             else handle.run(inputs)
         )

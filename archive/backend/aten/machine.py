@@ -28,7 +28,7 @@ import torch
 from torch._C._profiler import RecordScope, _ExtraFields_Allocation
 
 from archive.backend.aten.constants import copied, resolved
-from archive.backend.aten.operators import PYTHON_CALLS, kind_of, prepared
+from archive.backend.aten.operators import PYTHON_CALLS, Kind, kind_of, prepared, recorded_kind
 from archive.backend.aten.program import CONTROL, EACH, JUMP_UNLESS, MOVE
 from archive.backend.errors import NO_HANDLE, OperationError
 from archive.backend.graph.graphs import UNPACKING
@@ -37,11 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from archive.backend.aten.program import MachineInstruction, MachineProgram
+    from archive.backend.recording import CallValues
 
     Take: TypeAlias = Callable[[list[Any]], Sequence[Any]]
     """Takes the values of an instruction's inputs from the registers."""
     Step: TypeAlias = tuple[
-        Callable[..., Any], Take, int, tuple[int, ...] | None, tuple[int, ...], int, str | None
+        Callable[..., Any], Take, int, tuple[int, ...] | None, tuple[int, ...], int, Kind | None
     ]
     """An instruction that isn't a jump, made ready; a tuple, because the loop that runs it unpacks it.
 
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     - the registers of its results, or None if it has just one,
     - the registers to clear afterwards,
     - its debug handle,
-    - the kind by which it is recorded; None for moves and for operations without a handle.
+    - its kind, by which it is recorded; None for moves and for operations without a handle.
     """
 
     TimedOperation = tuple[int, int, int, str]
@@ -223,9 +224,9 @@ def _step(instruction: MachineInstruction, dead: tuple[int, ...], known: dict[in
         take: Take = itemgetter(*ins)
     else:  # by a slice of one register or none, ``itemgetter`` gives a list, too
         take = itemgetter(slice(ins[0], ins[0] + 1) if ins else slice(0))
-    kind = kind_of(instruction.op)
-    recorded = None if instruction.op == MOVE or instruction.handle == NO_HANDLE else kind
-    if len(instruction.outs) == 1 and kind not in UNPACKING:
+    is_recorded = instruction.op != MOVE and instruction.handle != NO_HANDLE
+    recorded = recorded_kind(instruction.op, call) if is_recorded else None
+    if len(instruction.outs) == 1 and kind_of(instruction.op) not in UNPACKING:
         return call, take, instruction.outs[0], None, dead, instruction.handle, recorded
     return call, take, -1, instruction.outs, dead, instruction.handle, recorded
 
@@ -296,35 +297,42 @@ class Machine:
         return registers[self._program.result]
 
     def run_observed(
-        self, inputs: Sequence[Any], operations: list[TimedOperation], memory: list[MemoryEvent] | None = None
+        self,
+        inputs: Sequence[Any],
+        operations: list[TimedOperation],
+        memory: list[MemoryEvent] | None = None,
+        values: CallValues | None = None,
     ) -> Any:  # noqa: ANN401
-        """Run the program as :meth:`run` does, and record the times and memory of its operations.
+        """Run the program as :meth:`run` does, and record the times, memory and values of its operations.
 
         The loop is that of :meth:`run`, with clocks and marks, which unobserved runs do without.
 
         Args:
             operations: gets the operations that have run.
             memory: gets the events of the allocator; None if they are not wanted.
+            values: gets what PyTorch's operators compute, if ``memory`` is None; None if it is not wanted.
         """
         registers = self._start(inputs)
         if memory is None:
-            return self._observed(registers, operations, (_unmarked, _unmarked))
+            return self._observed(registers, operations, values=values, is_marked=False)
         before = len(operations)
         allocator = AllocatorEvents()
         try:
             with allocator:
-                return self._observed(registers, operations, (begin_mark, end_mark))
+                return self._observed(registers, operations, values=None, is_marked=True)
         finally:
             memory.extend(allocator.events(operations[before:]))
 
     def _observed(
         self,
         registers: list[Any],
-        operations: list[tuple[int, int, int, str]],
-        marking: tuple[Callable[[str], object], Callable[[Any], object]],
+        operations: list[TimedOperation],
+        *,
+        values: CallValues | None,
+        is_marked: bool,
     ) -> Any:  # noqa: ANN401
-        """Run the program from its first block on, each recorded operation between two marks."""
-        record, clock, (begin, finish) = operations.append, time.perf_counter_ns, marking
+        """Run the program from its first block on; to record its memory, each operation between two marks."""
+        record, clock = operations.append, time.perf_counter_ns
         block: BasicBlock | None = self._first
         handle, with_gradients = NO_HANDLE, torch.is_grad_enabled()
         try:
@@ -333,15 +341,22 @@ class Machine:
                     given = take(registers)
                     if kind is None:
                         value = call(*given)
-                    else:
-                        mark = begin(OPERATION_MARK)
+                    elif is_marked:
+                        mark = begin_mark(OPERATION_MARK)
                         try:
                             start = clock()
                             value = call(*given)
                             end = clock()
                         finally:  # before the profiler ends: the error's traceback keeps the mark
-                            finish(mark)
-                        record((start, end, handle, kind))
+                            end_mark(mark)
+                        record((start, end, handle, kind.name))
+                    else:
+                        before = values.before(given) if values is not None and kind.changes else ()
+                        start = clock()
+                        value = call(*given)
+                        record((start, clock(), handle, kind.name))
+                        if values is not None and kind.is_operator:
+                            values.note(handle, kind.name, (given, kind.bound), value, before)
                     del given
                     if outs is None:
                         registers[out] = value
@@ -368,10 +383,6 @@ class Machine:
         for number, value in self._fresh:
             registers[number] = copied(value)
         return registers
-
-
-def _unmarked(_: object) -> None:
-    """Nothing, in place of a mark."""
 
 
 def _scatter(registers: list[Any], outs: tuple[int, ...], values: Sequence[Any]) -> None:

@@ -31,7 +31,7 @@ import sys
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -356,6 +356,34 @@ def prepared(name: str, ins: tuple[int, ...], known: Mapping[int, Any]) -> tuple
         if not _is_default(argument, known[register])
     }
     return (partial(call, **given) if given else call), ins[:positional]
+
+
+class Kind(NamedTuple):
+    """What is recorded of an operation.
+
+    Attributes:
+        name: its kind.
+        is_operator: whether PyTorch's dispatcher runs it, not Python.
+        changes: whether it may change its arguments.
+        bound: the arguments that :func:`prepared` has bound to its function.
+    """
+
+    name: str
+    is_operator: bool
+    changes: bool
+    bound: Mapping[str, Any]
+
+
+def recorded_kind(name: str, call: Call) -> Kind:
+    """What is recorded of an operation.
+
+    Args:
+        call: the function that runs it.
+    """
+    kind = kind_of(name)
+    is_operator = not (_own(name) or call is SCALAR_CALLS.get(kind))
+    changes = is_operator and _schema(name).is_mutable
+    return Kind(kind, is_operator, changes, getattr(call, "keywords", {}))
 
 
 def _with_keywords(call: Call, names: list[str], *values: object) -> Any:  # noqa: ANN401

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections import Counter
 from hashlib import sha256
 from math import isfinite, nan
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from archive.backend.pytorch import message_of
-from archive.debuginfo.values.observed import Kept, Observed, ObservedOperation, Range, Summary
+from archive.debuginfo.values.observed import Kept, NotedOperation, NotedRun, Observed, Range, Summary
 from archive.effects.nested import tensors_in
 
 if TYPE_CHECKING:
@@ -22,19 +21,6 @@ if TYPE_CHECKING:
     from archive.debuginfo.profiles.places import OperationPlace
 
 DIGEST_DIGITS = 16
-SILENT = frozenset(
-    [
-        "aten::_assert_async",
-        "aten::_assert_tensor_metadata",
-        "aten::detach",
-        "aten::lift_fresh_copy",
-        "aten::size",
-        "prim::device",
-        "prim::dtype",
-        "prim::layout",
-    ]
-)
-"""Operators that some forms run and others do not, for no value of the model."""
 
 
 class KeptValues:
@@ -72,14 +58,6 @@ class KeptValues:
         return torch.frombuffer(bytearray(self.bytes_of(result.kept)), dtype=kind).reshape(result.shape)
 
 
-class _Noted(NamedTuple):
-    """An operation without its place."""
-
-    op: str
-    results: tuple[Summary, ...]
-    inputs: tuple[Range, ...]
-
-
 class Recorder:
     """What is noted of a run.
 
@@ -90,25 +68,28 @@ class Recorder:
             first to make a NaN.
 
     Attributes:
-        observed: what was seen; places are added by :meth:`finish`.
+        run: what was seen; places are added by :meth:`finish`.
         failure: the operator that failed, and its message, which TorchScript loses; None if none did.
     """
 
     def __init__(self, form: str, values: KeptValues | None, *, knows_inputs: bool = True) -> None:
-        self.observed = Observed(form)
+        self.run = NotedRun(Observed(form))
         self._knows_inputs = knows_inputs
         self.failure: tuple[str, str] | None = None
         self._values = values
-        self._noted: list[_Noted] = []
-        self._first: dict[str, int] = {}
+
+    @property
+    def observed(self) -> Observed:
+        """The run without its operations."""
+        return self.run.observed
 
     def __len__(self) -> int:
-        return len(self._noted)
+        return len(self.run.operations)
 
     @property
     def ops(self) -> list[str]:
         """The operators that ran."""
-        return [noted.op for noted in self._noted]
+        return [noted.op for noted in self.run.operations]
 
     def note(self, op: str, before: Sequence[Range], given: object, result: object) -> None:
         """Note the results of an operation.
@@ -118,15 +99,16 @@ class Recorder:
             given: its arguments.
         """
         results = self._summaries(result)
+        sought = ("nan", "inf") if self._knows_inputs else ()
         kinds = [
             kind
-            for kind in ("nan", "inf")
-            if self._knows_inputs and kind not in self._first and any(getattr(each, kind) for each in results)
+            for kind in sought
+            if kind not in self.run.first and any(getattr(each, kind) for each in results)
         ]
         inputs = (*(before or ranges_in(given)),) if kinds else ()
         made = [kind for kind in kinds if _makes(kind, inputs, given)]
-        self._first |= dict.fromkeys(made, len(self._noted))
-        self._noted.append(_Noted(op, results, inputs if made else ()))
+        self.run.first |= dict.fromkeys(made, len(self))
+        self.run.operations.append(NotedOperation(op, results, inputs if made else ()))
 
     def note_outputs(self, result: object) -> None:
         """Note what the model returns."""
@@ -141,21 +123,7 @@ class Recorder:
 
     def finish(self, places: Sequence[tuple[OperationPlace, int | str | None] | None]) -> Observed:
         """The run, with the place and key of each operation; operations without are left out."""
-        observed, visits = self.observed, Counter[object]()
-        by_number: dict[int, ObservedOperation] = {}
-        for number, ((op, results, inputs), found) in enumerate(zip(self._noted, places, strict=True)):
-            if found is None or op in SILENT or not results:
-                continue
-            place, key = found
-            visit = visits[place, key, op]
-            visits[place, key, op] += 1
-            made = ObservedOperation(len(observed.operations), op, place, key, visit, results, inputs)
-            by_number[number] = made
-            observed.operations.append(made)
-        observed.first_nan, observed.first_inf = (
-            by_number.get(self._first.get(kind, -1)) for kind in ("nan", "inf")
-        )
-        return observed
+        return self.run.placed(places)
 
 
 class Observer(TorchDispatchMode):  # type: ignore[misc]  # PyTorch has no types of it

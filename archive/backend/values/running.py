@@ -22,7 +22,7 @@ from archive.backend.values.scripts import Script
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.notebooks import shown_by
+from archive.base.notebooks import shown_by, text_by
 from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE
 from archive.formats.etdump import is_dump
 from archive.formats.tensor_files.safetensors import DTYPES, build_header
@@ -62,7 +62,7 @@ class Run:
     Attributes:
         file: the name of what ran.
         form: what ran it: ``TorchScript``, ``lite interpreter``, ``exported program``, ``eager``,
-            ``ExecuTorch``.
+            ``ExecuTorch``, or a backend: ``backend aten``.
         inputs: what it was run with, as it was before the run; none where that is not known.
         operations: in the order of the run.
         unseen: what ran without being seen, and how often.
@@ -148,6 +148,15 @@ class Run:
             file.write(build_header(tensors, places))
             for _, _, kept in self._named():
                 file.write(values.bytes_of(kept))
+
+    def save_json(self, target: Sink, *, force: bool = False) -> None:
+        """Write the document that ``debug-archive run --json`` prints, for ``report --values`` and programs.
+
+        Args:
+            force: replace an existing file.
+        """
+        with replacing(target, force=force) as file:
+            file.write(text_by("values", "run_document", self).encode())
 
     def _named(self) -> Iterator[tuple[str, Summary, Kept]]:
         """Each kept result, with its name in a file of values."""

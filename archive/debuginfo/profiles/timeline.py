@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from archive.debuginfo.profiles.places import OperationPlace
+    from archive.debuginfo.values.observed import NotedRun
 
     Segment = tuple[int, int, "TimedOperation"]
     """A part of a lane's time: start and end (ns), and the innermost operation that runs then."""
@@ -50,12 +51,14 @@ class Recording:
             debug handle, bytes (negative when freed), bytes of all results then, and address.
         of_allocator: whether ``memory`` instead has everything that PyTorch's allocator allocates and frees,
             even inside operators.
+        values: what the operations of each call computed.
     """
 
     backend: str
     operations: list[tuple[int, int, int, str]] = field(default_factory=list)
     memory: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     of_allocator: bool = False
+    values: list[NotedRun] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

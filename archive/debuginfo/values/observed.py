@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
+from dataclasses import field, replace
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 
 RowView: TypeAlias = Literal["line", "module", "operator"]
 """What a row of several operations stands for."""
+SILENT = frozenset(
+    [
+        "aten::_assert_async",
+        "aten::_assert_tensor_metadata",
+        "aten::detach",
+        "aten::lift_fresh_copy",
+        "aten::size",
+        "prim::device",
+        "prim::dtype",
+        "prim::layout",
+    ]
+)
+"""Operators that some forms run and others do not, for no value of the model."""
 
 
 class Kept(NamedTuple):
@@ -148,7 +161,7 @@ class Observed:
 
     Attributes:
         form: what ran it: ``TorchScript``, ``lite interpreter``, ``exported program``, ``eager``,
-            ``ExecuTorch``.
+            ``ExecuTorch``, or a backend: ``backend aten``.
         operations: in the order of the run.
         unseen: what ran without being seen, and how often.
         first_nan: the first operation that returned a NaN although no argument had one; None if none did.
@@ -185,6 +198,49 @@ class Observed:
         for operation in self.operations:
             groups.setdefault(name_of(operation), []).append(operation)
         return [_row(name, view, found) for name, found in groups.items()]
+
+
+class NotedOperation(NamedTuple):
+    """An operation that ran, without its place; attributes are those of :class:`ObservedOperation`."""
+
+    op: str
+    results: tuple[Summary, ...]
+    inputs: tuple[Range, ...]
+
+
+@dataclass(slots=True)
+class NotedRun:
+    """A run, before the places of its operations are looked up.
+
+    Attributes:
+        observed: what is known without them.
+        operations: in the order of the run.
+        first: the number of the first operation that made a ``nan`` or ``inf``.
+        handles: the debug handle of each operation, where a backend's runtime gives it.
+    """
+
+    observed: Observed
+    operations: list[NotedOperation] = field(default_factory=list)
+    first: dict[str, int] = field(default_factory=dict)
+    handles: list[int] = field(default_factory=list)
+
+    def placed(self, places: Sequence[tuple[OperationPlace, int | str | None] | None]) -> Observed:
+        """The run, with the place and key of each operation; operations without are left out."""
+        observed, visits = replace(self.observed, operations=[]), Counter[object]()
+        by_number: dict[int, ObservedOperation] = {}
+        for number, ((op, results, inputs), found) in enumerate(zip(self.operations, places, strict=True)):
+            if found is None or op in SILENT or not results:
+                continue
+            place, key = found
+            visit = visits[place, key, op]
+            visits[place, key, op] += 1
+            made = ObservedOperation(len(observed.operations), op, place, key, visit, results, inputs)
+            by_number[number] = made
+            observed.operations.append(made)
+        observed.first_nan, observed.first_inf = (
+            by_number.get(self.first.get(kind, -1)) for kind in ("nan", "inf")
+        )
+        return observed
 
 
 ROW_NAMES: dict[RowView, Callable[[ObservedOperation], str]] = {
