@@ -285,7 +285,7 @@ def _mean_and_std(numbers: torch.Tensor) -> tuple[float, float]:
     if not numbers.numel():
         return nan, nan
     mean = numbers.mean()
-    std = torch.linalg.vector_norm(numbers - mean) / numbers.numel() ** 0.5
-    if numbers.dtype != torch.float64 and not (isfinite(mean) and isfinite(std)):
+    found = mean.item(), torch.linalg.vector_norm(numbers - mean).item() / numbers.numel() ** 0.5
+    if numbers.dtype != torch.float64 and not all(map(isfinite, found)):
         return _mean_and_std(numbers.double())
-    return mean.item(), std.item()
+    return found
