@@ -9,8 +9,8 @@ and profiles. Needs PyTorch. The steps of lowering and running, each by its file
 3. A backend of the ``registry`` preprocesses the graphs to a state: ``aten/`` and ``demo/`` are backends.
 4. ``lower/links`` generates TorchScript that executes the state, and ``lower/lowering`` makes a module of it.
 5. ``lower/saving`` saves this module with the model's source for each debug handle.
-6. ``delegate`` runs it in this process, ``effectful`` also does its side effects. ``stock/`` profiles any
-   archive in stock PyTorch.
+6. ``delegate`` runs it in this process, ``effectful`` also does its side effects; ``recording`` records its
+   calls. ``stock/`` profiles any archive in stock PyTorch.
 
 ``conformance/`` tests a backend. A backend's ``preprocess`` gets the graphs as the model has them: it can
 simplify them with :func:`folded`, and refuse an operation by a :class:`LoweringError` with the message of
