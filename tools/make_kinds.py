@@ -190,6 +190,7 @@ def texts(folder: Path) -> None:
     (folder / "pointer.pt").write_text(pointer)
     (folder / "page.pt").write_text(page)
     (folder / "answer.pt").write_text('{"error": "Entry not found"}\n')
+    (folder / "note.pt").write_text("The model is on the other disk.\n")
     (folder / "empty.pt").write_bytes(b"")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from contextlib import ExitStack
 from functools import partial
@@ -23,7 +24,10 @@ from archive.failures.log.recoding import unpacked
 from archive.failures.models.models import Models
 from archive.failures.rsyslog import MessageFilter
 from archive.io.output import replacing
+from archive.io.urls import name_of
 from archive.page.shown import Shown
+from archive.reader.recognition import FileKind, Recognised, recognise
+from archive.reader.recognition.kinds import LOG_KINDS, NO_MODEL_KINDS
 from archive.render.rows import CAUSES
 from archive.render.symbolicate import causes_facts, causes_text
 
@@ -42,6 +46,10 @@ MOST_TEXTS = 16 << 20
 """Bytes of explanations that a page of causes may hold, one for each cause."""
 PAUSE = 0.5
 """Seconds without a byte, after which a failure that may be complete is explained."""
+CONTROLS = re.compile(rb"[\0-\x07\v\x0e-\x1a\x1c-\x1f\x7f]")
+"""Bytes that a text seldom has: only then it is asked what the log is, which takes 0.1 s."""
+AS_MODEL = "models are FILEs, and the log is standard input or --log LOG"
+"""The way out for who gives a model in the place of a log."""
 
 
 def explain_log(log: Asked) -> ExitStatus:
@@ -54,7 +62,7 @@ def explain_log(log: Asked) -> ExitStatus:
         source = sys.stdin.buffer if log.log is None else stack.enter_context(_opened(log.log))
         if page is not None:
             explainer.causes.room = MOST_TEXTS
-        for piece in explainer.explain(_arriving(source, broken)):
+        for piece in explainer.explain(_arriving(source, log, broken)):
             if log.top is None and showing.form == TEXT and page is None:
                 printing.write(piece)
         if page is not None:
@@ -69,13 +77,15 @@ def explain_log(log: Asked) -> ExitStatus:
         causes: LogCauses = {"file": log.log or "-", **causes_facts(explainer, log.top or None, many)}
         printing.write_document(causes, text=CAUSES)
     elif showing.form == SARIF:
-        results = [
-            cause_result(group, log.log or STANDARD_INPUT) for group in explainer.causes.top(log.top or None)
-        ]
+        results = [cause_result(group, _name(log)) for group in explainer.causes.top(log.top or None)]
         printing.write_sarif(CAUSE_RULES, results)
     elif log.top is not None:
         printing.show(causes_text(explainer, log.top or None))
     printing.flush()
+    if not (broken or explainer.explained or explainer.unknown):
+        many = counted(1 if models is None else len(models), "model")
+        size = counted(explainer.spending.read, "byte")
+        printing.note(f"no failure to explain in {_name(log)} ({size}), {many}")
     status = _note_rest(explainer, models)
     for error in broken:
         raise error
@@ -124,6 +134,11 @@ def _models(log: Asked, stack: ExitStack) -> tuple[Archive | Models, Callable[[]
     )
 
 
+def _name(log: Asked) -> str:
+    """The log's name for messages."""
+    return STANDARD_INPUT if log.log is None else name_of(log.log)
+
+
 def _opened(file: str) -> BinaryIO:
     """A log by its path."""
     log = Path(file).open("rb")  # noqa: SIM115 (the caller closes it)
@@ -133,19 +148,39 @@ def _opened(file: str) -> BinaryIO:
     return log
 
 
-def _arriving(log: BinaryIO, broken: list[ArchiveError]) -> Iterator[bytes]:
+def _arriving(log: BinaryIO, asked: Asked, broken: list[ArchiveError]) -> Iterator[bytes]:
     """A log in pieces as they arrive; what is explained is written before more is waited for.
 
     Args:
         log: the log.
+        asked: for its name and limits.
         broken: takes the error that ends it, so that what is held back until then is written.
     """
+    is_checked = False
     try:
         for piece in unpacked(_pieces(log)):
+            if piece and not is_checked:
+                is_checked = True
+                _check_log(piece, asked)
             yield piece
             printing.flush()
     except ArchiveError as error:
         broken.append(error)
+
+
+def _check_log(start: bytes, asked: Asked) -> None:
+    """Refuse a model, or a packed file, in the place of a log, by its first bytes."""
+    if not CONTROLS.search(start):
+        return
+    try:
+        recognised = recognise(start, limits=asked.limits, look=False)
+        if recognised.kind is FileKind.CUT and asked.log is not None:  # of which that is the first piece
+            recognised = recognise(asked.log, limits=asked.limits, look=False)
+    except ArchiveError:  # a zip that contradicts itself
+        recognised = Recognised(FileKind.ZIP, "a broken zip")
+    if recognised.kind not in LOG_KINDS:
+        way = recognised.advice if recognised.kind in NO_MODEL_KINDS - {FileKind.ZIP} else AS_MODEL
+        raise ArchiveError(f"{recognised.what}, and not a log: {way}", file=_name(asked))
 
 
 def _pieces(log: BinaryIO) -> Iterator[bytes]:
@@ -175,11 +210,11 @@ def _note_rest(explainer: LogExplainer, models: Models | None) -> ExitStatus:
     if models is None:
         return Cause.UNEXPLAINED.when(explainer.unknown)
     printing.print_unread(models.unread)
-    failures = explainer.explained + explainer.unknown
-    rest = explainer.unknown - explainer.ambiguous
-    printing.note(
-        f"{counted(failures, 'failure')}, {counted(len(models), 'model')}: "
-        f"{explainer.explained:,} explained, {explainer.ambiguous:,} ambiguous"
-        + (f", {rest:,} of none of them" if rest else "")
-    )
+    failures, rest = explainer.explained + explainer.unknown, explainer.unknown - explainer.ambiguous
+    if failures:
+        printing.note(
+            f"{counted(failures, 'failure')}, {counted(len(models), 'model')}: "
+            f"{explainer.explained:,} explained, {explainer.ambiguous:,} ambiguous"
+            + (f", {rest:,} of none of them" if rest else "")
+        )
     return max(Cause.UNEXPLAINED.when(explainer.unknown), Cause.UNREAD_MODEL.when(models.unread))

@@ -80,9 +80,8 @@ def test_a_file_cut_short_gives_the_readers_error(size: int) -> None:
 def test_a_file_that_is_none_is_not_checked_and_named() -> None:
     (finding,) = said(b"no archive\n\n")
     assert finding == (
-        r"not checked: no known kind of file (it begins with b'no archive\n\n'): "
-        "this tool reads what PyTorch saves, safetensors, GGUF, ONNX, ExecuTorch's programs, ETRecords and "
-        "ETDumps, and its own companions; `symbolicate --log` reads logs"
+        "not checked: a text file (it begins with 'no archive'): if it was meant to be a model, look at what "
+        "it says; if it is a log, give the model, too: `symbolicate MODEL --log LOG`"
     )
 
 

@@ -33,7 +33,7 @@ WITHOUT_END = (
     "a zip without its end, cut short or with many other bytes after it: "
     "copy or download the whole file again"
 )
-LEFT_OUT = "debug-archive: skipped, neither archives nor companions: 1 (unknown: 1)\n"
+LEFT_OUT = "debug-archive: skipped, neither archives nor companions: 1 (text: 1)\n"
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_results_below_the_folder_are_no_inputs_the_next_time(models: Path) -> N
         ("join {models} -o new", "with a companion"),
         ("shrink '' -o new", "expected a path"),
         ("convert {0} -o new --layout mapped", "expected a companion, found a lite archive"),
-        ("convert {models}/notes.txt -o new --layout mapped", "expected a companion, found no known kind"),
+        ("convert {models}/notes.txt -o new --layout mapped", "expected a companion, found a text file"),
         ("restore {0} -o new", "no embedded companion"),
         ("shrink {models}/none.pt -o new", "No such file"),
     ],

@@ -224,7 +224,8 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
     for number, ending in enumerate(("jit", "jpt", "pth", "torchscript", "model", "")):
         shutil.copy(TORCHSCRIPT, folder / f"{number}.{ending}")
     (folder / "model.ptdbg").write_bytes(halves(STACK).companion)
-    for name in ("cut.pt", "answer.pt", "empty.pt", "page.pt", "pointer.pt"):  # models by their names alone
+    by_name = ("cut.pt", "answer.pt", "note.pt", "empty.pt", "page.pt", "pointer.pt")
+    for name in by_name:  # models by their names alone
         (folder / name).unlink()
     done = called("split", folder, "-o", out, "-c", tmp_path / "companions", "-j", 1)
     taken = ["0.jit", "1.jpt", "2.pth", "3.torchscript", "4.model", "5.", "compiled.pt2", "etrecord.bin"]
@@ -243,7 +244,7 @@ LEFT_OUT = (
     "(ETDump: 1, ExecuTorch program: 1, GGUF: 1, "
     "ONNX model: 1, bzip2: 1, gzip: 1, "
     "legacy torch.save: 1, legacy torch.save, tar: 1, safetensors: 1, saved object: 5, tar: 1, "
-    "torch.package without TorchScript: 1, unknown: 1, xz: 1, zip: 2, zstd: 1)\n"
+    "text: 1, torch.package without TorchScript: 1, xz: 1, zip: 2, zstd: 1)\n"
 )
 
 

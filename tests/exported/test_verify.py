@@ -188,7 +188,12 @@ def test_pytorch_takes_it() -> None:
         ("data/weights/weight_9", b"1234", "note", "no program names 1 record, 'data/weights/weight_9'"),
         ("data/weights/weight_0", b"", "warning", "found none: all elements are 0"),
         (INPUTS, b"", "", ""),
-        (INPUTS, b"abc", "error", "expected what torch.save writes, found no known kind of file"),
+        (
+            INPUTS,
+            b"abc",
+            "error",
+            "expected what torch.save writes, found a text file (it begins with 'abc')",
+        ),
         (INPUTS, zipped(m__data_pkl=b""), "error", "found a zip of 1 file; PyTorch 2.13 refuses it"),
     ],
 )

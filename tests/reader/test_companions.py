@@ -148,7 +148,7 @@ def test_a_companion_in_the_archive_s_place_is_refused() -> None:
         (PLAIN, "found a zip of 2 files"),
         (SMALL[:-1] + b"\1", "found a zip without its end"),
         (SMALL.replace(b"m/version", b"n/version", 1), "found a broken zip"),
-        (b"text", "found no known kind of file"),
+        (b"text", "found a text file"),
         (b"", "found an empty file"),
     ],
     ids=["zip", "cut", "broken", "text", "empty"],

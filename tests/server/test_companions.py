@@ -169,7 +169,7 @@ def test_an_id_that_is_taken_is_refused_with_the_way_out(strict: Running, tmp_pa
     ("body", "status", "why"),
     [
         (b"", 400, "an empty file"),
-        (b"no companion", 400, "no known kind of file"),
+        (b"no companion", 400, "a text file"),
         (DATA[:-40], 400, ""),
         (DATA[:1000] + bytes([DATA[1000] ^ 1]) + DATA[1001:], 400, ""),
     ],

@@ -42,7 +42,7 @@ def test_files_and_folders_are_added(path: Path) -> None:
         "add",
         FLEET / "Ranker.ptdbg",
         FLEET,
-        error="skipped, neither archives nor companions: 3 (JSON: 1, unknown: 2)",
+        error="skipped, neither archives nor companions: 3 (JSON: 1, text: 2)",
     )
     kept = Store.open(path).one("Ranker").kept_size
     assert found[0] == (
@@ -92,7 +92,7 @@ def test_one_that_is_refused_hinders_no_other(path: Path, tmp_path: Path) -> Non
     told = files_of("\n".join(lines("add", *files, "--json", status=2)))
     assert [one["outcome"] for one in told] == ["same", "failed", "same", "failed"]
     assert [one["file"] for one in told] == [str(file) for file in files]
-    assert told[3]["reason"].startswith(f"{files[3]}: no known kind of file")
+    assert told[3]["reason"].startswith(f"{files[3]}: a text file (it begins with 'text')")
     assert lines("add", "--force", files[1])[-1] == "1 file: 1 replaced"
     assert Store.open(path).companion(id_of(1)) == kin(1, line=2)
 

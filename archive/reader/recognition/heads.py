@@ -8,6 +8,7 @@ a pickled magic number (``torch/serialization.py``).
 from __future__ import annotations
 
 import bz2
+import codecs
 import lzma
 import re
 import zlib
@@ -78,6 +79,10 @@ KIND_WORDS = {
     FileKind.SHARDED: "an index of a model in several files, as Hugging Face's libraries write it",
     FileKind.LEGACY_TAR: "a tar saved by torch.save before PyTorch 0.4",
 }
+CONTROLS = {*range(0x20), 0x7F} - {*b"\t\n\r\f\b\x1b"}
+"""Characters that no text has."""
+SHOWN_TEXT = 32
+"""Characters of its first line."""
 HTML = re.compile(rb"\s*(?><!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:\"|\})|\[\s*[\[{\"\d\]-])")
 INDEX = re.compile(rb'\s*\{.*"weight_map"\s*:\s*\{', re.DOTALL)
@@ -110,7 +115,20 @@ def recognise_head(data: Bytes, *, most: int) -> Recognised:
     for is_it, kind in TESTS:
         if is_it(head, len(data)):
             return Recognised(kind, KIND_WORDS[kind])
+    if (text := _text(head)) is not None:
+        return Recognised(FileKind.TEXT, f"a text file (it begins with {text})")
     return Recognised(FileKind.UNKNOWN, f"no known kind of file (it begins with {shown(head[:16])})")
+
+
+def _text(head: bytes) -> str | None:
+    """The first words of a text in UTF-8; None for other bytes."""
+    if not CONTROLS.isdisjoint(head):
+        return None
+    with suppress(UnicodeDecodeError):
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # its last character may be cut
+        first = text.lstrip("\ufeff \t\r\n").partition("\n")[0].rstrip()
+        return shown(first[:SHOWN_TEXT])
+    return None
 
 
 def _by_prefix(head: bytes, *, look: bool) -> Recognised | None:

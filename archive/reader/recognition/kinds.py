@@ -58,6 +58,7 @@ class FileKind(StrEnum):
     LFS = "Git LFS pointer"
     HTML = "HTML page"
     JSON = "JSON"
+    TEXT = "text"
     GZIP = "gzip"
     XZ = "xz"
     BZIP2 = "bzip2"
@@ -143,9 +144,13 @@ COMMAND_KINDS = {
 NO_MODEL_KINDS = {
     *(FileKind.ZIP, FileKind.TAR, FileKind.SEVEN_ZIP),
     *(FileKind.GZIP, FileKind.XZ, FileKind.BZIP2, FileKind.ZSTD),
-    *(FileKind.HTML, FileKind.JSON, FileKind.EMPTY, FileKind.UNKNOWN),
+    *(FileKind.HTML, FileKind.JSON, FileKind.TEXT, FileKind.EMPTY, FileKind.UNKNOWN),
 }
 """Kinds of files that aren't models, whatever they are called."""
+WORDS_KINDS = {FileKind.HTML, FileKind.JSON, FileKind.TEXT, FileKind.EMPTY}
+"""Those of them in which no byte is a model's: one may be in what is packed, or what nobody recognises."""
+LOG_KINDS = {*WORDS_KINDS, FileKind.GZIP, FileKind.UNKNOWN}
+"""Kinds of files that may be logs, which are read inflated."""
 FOLDER_KINDS = {
     **{command: kinds - {FileKind.ZIP} for command, kinds in COMMAND_KINDS.items()},
     "digest": ZIP_KINDS | {FileKind.EXECUTORCH},
@@ -184,12 +189,14 @@ def claims_falsely(name: str, kind: FileKind) -> bool:
 def may_have_failed(name: str, kind: FileKind) -> bool:
     """Whether a file in a folder that should be a model might have had debug info, and so explain a failure.
 
-    >>> may_have_failed("a.ptl", FileKind.EMPTY), may_have_failed("a.safetensors", FileKind.EMPTY)
+    >>> may_have_failed("a.ptl", FileKind.GZIP), may_have_failed("a.safetensors", FileKind.GZIP)
     (True, False)
+    >>> may_have_failed("a.ptl", FileKind.EMPTY)
+    False
     """
     others = tuple({*MODEL_ENDINGS} - {*CODE_ENDINGS})
     is_weights = name.lower().endswith(others) or HUB_NAME.search(name) is not None
-    return kind is not FileKind.CUT_SAFETENSORS and not is_weights
+    return kind not in {*WORDS_KINDS, FileKind.CUT_SAFETENSORS} and not is_weights
 
 
 FEW = 5
@@ -239,6 +246,7 @@ def _no_code(kind: FileKind) -> str:
     return f"it holds no TorchScript code, so there is no debug info to work on; {commands_on(kind)} it"
 
 
+LOGS = "if it is a log, give the model, too: `symbolicate MODEL --log LOG`"
 ADVICE = {
     FileKind.TORCHSCRIPT: f"{commands_on(FileKind.TORCHSCRIPT)} it",
     FileKind.LITE: f"{commands_on(FileKind.LITE)} it",
@@ -271,7 +279,8 @@ ADVICE = {
     FileKind.SHARDED: _no_code(FileKind.SHARDED),
     FileKind.LFS: "`git lfs pull` puts the file itself in its place",
     FileKind.HTML: "a download has gone wrong: look at the page, and download the file itself",
-    FileKind.JSON: "if it was meant to be a model, look at what the server says in it",
+    FileKind.JSON: f"if it was meant to be a model, look at what the server says in it; {LOGS}",
+    FileKind.TEXT: f"if it was meant to be a model, look at what it says; {LOGS}",
     FileKind.GZIP: "unpack it first: `gunzip`",
     FileKind.XZ: "unpack it first: `unxz`",
     FileKind.BZIP2: "unpack it first: `bunzip2`",
@@ -282,7 +291,7 @@ ADVICE = {
     FileKind.LINK: "a search does not follow it; name it itself, and its files are found",
     FileKind.EMPTY_FOLDER: "no file is in it or below it",
     FileKind.UNKNOWN: "this tool reads what PyTorch saves, safetensors, GGUF, ONNX, ExecuTorch's "
-    "programs, ETRecords and ETDumps, and its own companions; `symbolicate --log` reads logs",
+    "programs, ETRecords and ETDumps, and its own companions",
 }
 
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from archive.reader.recognition.kinds import LOG_KINDS, FileKind
 from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.commands import called, run
-from tests.support.corpus import FIXTURES
+from tests.support.corpus import FIXTURES, NAMED
 from tests.support.documents import file_of
 from tests.support.reports import case
 
@@ -130,7 +131,43 @@ def test_a_pattern_that_is_none_and_a_folder_without_models_are_told(tmp_path: P
     assert "no archive or companion in it" in run("symbolicate", tmp_path, "--log", log).stderr.decode()
     one = run("symbolicate", FLEET, log, stdin=b"")
     assert one.returncode == 2
-    assert b"no known kind of file" in one.stderr
+    assert b"if it is a log, give the model, too: `symbolicate MODEL --log LOG`" in one.stderr
+
+
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("is_input", [False, True], ids=["--log", "standard input"])
+def test_what_is_no_log_is_refused_with_the_way_out(name: str, *, is_input: bool) -> None:
+    """A file of any kind in the place of a log, packed or not."""
+    path, kind = FIXTURES / "kinds" / name, NAMED[name][0]
+    words, data = ([], path.read_bytes()) if is_input else (["--log", path], b"")
+    done = run("symbolicate", FILES[0], *words, stdin=data)
+    called_so = "standard input" if is_input else str(path)
+    if kind in LOG_KINDS | {FileKind.LFS} and name != "script.pt.gz":
+        assert (done.returncode, done.stdout) == (0, path.read_bytes())
+        size = len(path.read_bytes())
+        said = (
+            f"debug-archive: no failure to explain in {called_so} ({size} byte{'s' * (size != 1)}), 1 model\n"
+        )
+        assert done.stderr.decode() == said
+    else:
+        assert (done.returncode, done.stdout) == (2, b"")
+        line = done.stderr.decode()
+        assert line.startswith(f"debug-archive: {called_so}: ")
+        assert ", and not a log: " in line
+        assert line.endswith(("--log LOG\n", "`\n"))
+        assert ("unpack it first" in line) == (
+            kind in {FileKind.XZ, FileKind.BZIP2, FileKind.ZSTD, FileKind.TAR}
+        )
+
+
+def test_a_log_without_failures_is_said_to_have_none(tmp_path: Path) -> None:
+    """Of one model and of several; one with failures, however they end, isn't."""
+    (tmp_path / "app.log").write_bytes(b"started\n")
+    for files, models in (([FILES[0]], "1 model"), ([FLEET], "3 models")):
+        done = run("symbolicate", *files, "--log", tmp_path / "app.log")
+        said = f"no failure to explain in {tmp_path / 'app.log'} (8 bytes), {models}"
+        assert (done.returncode, done.stderr.decode()) == (0, f"debug-archive: {said}\n")
+        assert b"no failure to explain" not in run("symbolicate", *files, stdin=PLAIN).stderr
 
 
 def test_a_companion_that_breaks_meanwhile_is_told_and_the_others_count(tmp_path: Path) -> None:
@@ -147,21 +184,31 @@ def test_a_companion_that_breaks_meanwhile_is_told_and_the_others_count(tmp_path
 
 
 @pytest.mark.parametrize(
-    "name", ["page.pt", "page.safetensors", "page.gguf", "page.ckpt", "pytorch_model.bin", "cut.safetensors"]
+    "name",
+    [
+        "page.pt",
+        "packed.pt",
+        "empty.pt",
+        "page.safetensors",
+        "packed.gguf",
+        "pytorch_model.bin",
+        "cut.safetensors",
+    ],
 )
 def test_what_should_be_a_model_and_is_none_is_named_and_counts_for_none(name: str, tmp_path: Path) -> None:
-    """A failure may be of what it should be, but of weights alone."""
+    """A failure may be of what is packed in it, but for weights alone."""
     for path in FILES:
         (tmp_path / path.name).write_bytes(path.read_bytes())
     well = run("symbolicate", tmp_path, stdin=PLAIN)
     whole = (FIXTURES / "kinds" / "tensors.safetensors").read_bytes()
-    (tmp_path / name).write_bytes(whole[:100] if name.startswith("cut") else b"<html>404</html>")
+    contents = {"cut": whole[:100], "packed": gzip.compress(whole), "empty": b""}
+    (tmp_path / name).write_bytes(contents.get(name.partition(".")[0], b"<html>404</html>"))
     named = f"debug-archive: not read: {tmp_path / name}: ".encode()
     done = run("symbolicate", tmp_path, stdin=PLAIN)
     assert done.returncode == 1
     assert done.stderr.count(named) == 1
     assert b" failures, 3 models: " in done.stderr
-    assert done.stdout == (PLAIN if name == "page.pt" else well.stdout)
+    assert done.stdout == (PLAIN if name == "packed.pt" else well.stdout)
     assert well.stdout != PLAIN
     for words in (["--log", os.devnull], ["42"]):
         asked = run("symbolicate", tmp_path, *words)
