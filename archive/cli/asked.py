@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from os.path import isdir
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,18 @@ if TYPE_CHECKING:
     from archive.failures.models.models import Models
 
 
+QUOTED = re.compile(r"(?:debug_handles:)?\{([0-9]{1,400})\}")
+"""Handles as a log has them: joined, in whatever way the model tells."""
+QUOTED_LINE = "Debug info for handle(s): debug_handles:{%s}, was not found.\n"
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Arguments, and options by their names; None of an option that is not given.
 
     Attributes:
         files: archives, companions, folders of some, stores and servers; none where there is a store.
-        wanted: handles, or names of nodes, kernels and instructions; none for a log.
+        wanted: handles, or names of nodes, kernels and instructions; none for a log, unless it is quoted.
         companion: of the only file.
         log: its path; None for standard input.
         top: how many causes are printed in the place of the log, 0 for all.
@@ -56,6 +62,14 @@ class Asked:
     def is_one(self) -> bool:
         """Whether the files are one model, and neither a folder nor a server."""
         return len(self.files) == 1 and not isdir(self.files[0]) and not is_server(self.files[0])  # noqa: PTH112 (pathlib costs start-up)
+
+    @property
+    def quoted(self) -> bytes:
+        """The lines of a log that its failures' handles, ``{1445}``, stand for; b"" if others are wanted."""
+        quotes = [QUOTED.fullmatch(word) for word in self.wanted]
+        return (
+            b"".join((QUOTED_LINE % quote[1]).encode() for quote in quotes if quote) if all(quotes) else b""
+        )
 
     def has(self, name: str) -> bool:
         """Whether an option is given."""

@@ -131,7 +131,7 @@ def cause_result(group: CauseGroup, log: str) -> SarifResult:
         parts.append(f"first at {group.first_time.text}")
     if group.models:
         parts.append(f"of {several(group.models)}")
-    what = ": ".join(part for part in (cause.where, cause.message) if part) or UNKNOWN_FAILURE
+    what = ": ".join(part for part in (cause.where, group.message) if part) or UNKNOWN_FAILURE
     place = source_in_repository(cause.file) if cause.file else in_repository(log)
     words = (place, cause.where, cause.message)
     return SarifResult(

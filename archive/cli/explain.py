@@ -7,13 +7,14 @@ import re
 import sys
 from contextlib import ExitStack
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from select import select
 from stat import S_ISCHR
 from typing import TYPE_CHECKING
 
 from archive.app.explaining import explainer_of
-from archive.base.errors import ArchiveError, counted
+from archive.base.errors import ArchiveError, counted, one_line, several
 from archive.cli import printing
 from archive.cli.ci import CAUSE_RULES, STANDARD_INPUT, cause_result
 from archive.cli.forms import MODEL_EXPLORER, SARIF
@@ -59,7 +60,7 @@ def explain_log(log: Asked) -> ExitStatus:
         page = None if log.page is None else stack.enter_context(replacing(log.page, force=log.force))
         asked, new = _models(log, stack)
         models, explainer = asked if isinstance(asked, Models) else None, new()
-        source = sys.stdin.buffer if log.log is None else stack.enter_context(_opened(log.log))
+        source = _source(log, stack)
         if page is not None:
             explainer.causes.room = MOST_TEXTS
         for piece in explainer.explain(_arriving(source, log, broken)):
@@ -83,10 +84,10 @@ def explain_log(log: Asked) -> ExitStatus:
         printing.show(causes_text(explainer, log.top or None))
     printing.flush()
     if not (broken or explainer.explained or explainer.unknown):
-        many = counted(1 if models is None else len(models), "model")
         size = counted(explainer.spending.read, "byte")
-        printing.note(f"no failure to explain in {_name(log)} ({size}), {many}")
-    status = _note_rest(explainer, models)
+        asked_of = counted(1 if models is None else len(models), "model")
+        printing.note(f"no failure to explain in {_name(log)} ({size}), {asked_of}")
+    status = _note_rest(explainer, models, log.top or None)
     for error in broken:
         raise error
     return status
@@ -136,7 +137,16 @@ def _models(log: Asked, stack: ExitStack) -> tuple[Archive | Models, Callable[[]
 
 def _name(log: Asked) -> str:
     """The log's name for messages."""
+    if log.quoted:
+        return " ".join(log.wanted)
     return STANDARD_INPUT if log.log is None else name_of(log.log)
+
+
+def _source(log: Asked, stack: ExitStack) -> BinaryIO:
+    """The log's bytes."""
+    if log.quoted:
+        return BytesIO(log.quoted)
+    return sys.stdin.buffer if log.log is None else stack.enter_context(_opened(log.log))
 
 
 def _opened(file: str) -> BinaryIO:
@@ -203,9 +213,13 @@ def _has_arrived(log: BinaryIO) -> bool:
         return True
 
 
-def _note_rest(explainer: LogExplainer, models: Models | None) -> ExitStatus:
-    """Note what is not explained, or not for certain; the status says whether there is some."""
-    for line in [*explainer.notes, *([explainer.caveat] if explainer.caveat else [])]:
+def _note_rest(explainer: LogExplainer, models: Models | None, most: int | None) -> ExitStatus:
+    """Note what is not explained, or not for certain; the status says whether there is some.
+
+    Args:
+        most: how many notes there may be of failures; None for all.
+    """
+    for line in [*explainer.notes_of_most(most), *([explainer.caveat] if explainer.caveat else [])]:
         printing.note(line)
     if models is None:
         return Cause.UNEXPLAINED.when(explainer.unknown)
@@ -214,7 +228,16 @@ def _note_rest(explainer: LogExplainer, models: Models | None) -> ExitStatus:
     if failures:
         printing.note(
             f"{counted(failures, 'failure')}, {counted(len(models), 'model')}: "
-            f"{explainer.explained:,} explained, {explainer.ambiguous:,} ambiguous"
+            f"{explainer.explained:,} explained{_by(explainer)}, {explainer.ambiguous:,} ambiguous"
             + (f", {rest:,} of none of them" if rest else "")
         )
     return max(Cause.UNEXPLAINED.when(explainer.unknown), Cause.UNREAD_MODEL.when(models.unread))
+
+
+def _by(explainer: LogExplainer) -> str:
+    """Words for the only model that explains failures, or for several that explain some alike."""
+    models = {group.models for group in explainer.causes.top(None)}
+    if len(models) == 1 and not explainer.causes.others:
+        (files,) = models
+        return f" by {several([*map(one_line, files)])}{', which agree' if len(files) > 1 else ''}"
+    return f" ({explainer.agreed:,} by several models that agree)" if explainer.agreed else ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 import archive
-from archive.base.errors import counted, shown
+from archive.base.errors import ArchiveError, counted, one_line, several, shown
 from archive.cli import options, printing
 from archive.cli.asked import Asked
 from archive.cli.forms import MODEL_EXPLORER, ROW_FORMS, SARIF, facts_options
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from archive import Archive, Limits, Symbolication
     from archive.cli.handles import Position
     from archive.cli.status import ExitStatus
-    from archive.failures.models.models import Models
+    from archive.failures.models.models import Model
     from archive.render.symbolicate import Symbolications
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
@@ -48,7 +48,8 @@ def _handles(words: Sequence[str], *, is_one: bool) -> list[list[int]]:
             if not is_one:
                 why = f"{shown(value)} is neither a file nor a handle; with many models, give handles"
                 raise click.BadParameter(why)
-            wanted = "a file, a handle like 42, or handles like 1,26" if value is words[0] else "handles"
+            wanted = "a handle like 42, handles like 1,26, or a log's {42}"
+            wanted = f"a file, {wanted}" if value is words[0] else wanted
             raise click.BadParameter(f"expected {wanted}; found {shown(value)}")
     return [[int(number) for number in value.split(",")] for value in words]
 
@@ -157,7 +158,8 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
     """Print the model source of debug handles of FILE, an archive or a companion, as PyTorch would.
 
     A HANDLE is a number, whatever files there are: one of that name is ./42. Those of one delegated failure
-    belong together, inner ones first: 1,26. A NODE is the name of a node in an exported program (.pt2), with
+    belong together, inner ones first: 1,26. Those of a log's line may be given as they are, in their
+    braces: {126}. A NODE is the name of a node in an exported program (.pt2), with
     the graphs that it is in if it has a namesake. A KERNEL is one of a model that AOTInductor compiled, with
     its handle or without. In an ETRecord, an INSTRUCTION of ExecuTorch's (0:17) stands for the nodes that it
     was made of. A program of ExecuTorch (.pte) has the source of its instructions if ExecuTorch's option
@@ -216,7 +218,7 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
         raise click.UsageError(task.why)
     if asked.program is not None and task is not NAMES:
         raise click.UsageError("--program is for instructions of an ETRecord")
-    if showing.form in {SARIF, *ROW_FORMS, MODEL_EXPLORER} and task is not LOG:
+    if showing.form in {SARIF, *ROW_FORMS, MODEL_EXPLORER} and task not in {LOG, QUOTED}:
         raise click.UsageError(f"--format {showing.form} is for logs: it has the causes of failures")
     if showing.form == MODEL_EXPLORER and (not asked.is_one or asked.ids or asked.names):
         raise click.UsageError("--format model-explorer is for the graph of one FILE, not --id and --model")
@@ -250,7 +252,7 @@ def _names(asked: Asked) -> ExitStatus:
 
 def _log(asked: Asked) -> ExitStatus:
     """Explain a log, or the records of a log shipper."""
-    if asked.log is None and (sys.stdin is None or sys.stdin.isatty()):
+    if asked.log is None and not asked.quoted and (sys.stdin is None or sys.stdin.isatty()):
         raise click.UsageError("give handles, --at RECORD:BYTE, --log FILE, or a log on standard input")
     from archive.cli.explain import answer_messages, explain_log  # noqa: PLC0415 (not needed for handles)
 
@@ -263,7 +265,7 @@ def _lookups(asked: Asked) -> ExitStatus:
     if asked.is_one:
         model = asked.opened()
     else:
-        model, unread = _named_by(handles, asked.models())
+        model, unread = _answering(handles, asked)
     with model as opened:
         answers = Lookups(opened, asked.style)
         symbolications = [answers.symbolication(chain) for chain in handles]
@@ -292,6 +294,7 @@ ARE_FOR_LOGS = "--log, --id, --model, --top and --html are for logs"
 NAMES = _Task(_names, (*OF_LOGS, "places"), f"{ARE_FOR_LOGS}, and --at is for TorchScript")
 HANDLES = _Task(_lookups, OF_LOGS, ARE_FOR_LOGS)
 LOG = _Task(_log)
+QUOTED = _Task(_log, ("log", "places"), "handles in braces are a log: --log and --at do not go with them")
 FILTERING = _Task(
     _log,
     ("wanted", "places", "as_json", "log", "top", "page"),
@@ -303,24 +306,52 @@ def _task(asked: Asked) -> _Task:
     """What is done."""
     if asked.shipper is not None:
         return FILTERING
+    if asked.quoted:
+        return QUOTED
     are_handles = all(map(HANDLE_CHAIN.fullmatch, asked.wanted))
     if asked.is_one and not are_handles and _has_nodes(asked.files[0], asked.limits, mapped=asked.mapped):
         return NAMES
     return HANDLES if asked.wanted or asked.places else LOG
 
 
-def _named_by(handles: Sequence[Sequence[int]], models: Models) -> tuple[Archive, bool]:
-    """The only model that unique handles name, and whether others could not be read.
+def _answering(handles: Sequence[Sequence[int]], asked: Asked) -> tuple[Archive, bool]:
+    """The model of several whose handles are meant, and whether others could not be read.
+
+    It is the one that unique handles name; else one of those that have the handles, if all say the same.
 
     Raises:
-        UsageError: they name none, or several.
+        ArchiveError: none has them, or those that do differ.
     """
-    models_named = models.named_by(handles)
+    models = asked.models()
+    named = models.named_by(handles)
+    texts: dict[bytes, list[Model]] = {}
+    if len(named) != 1:
+        for model in named or models.all:
+            if model.file not in models.unread:
+                with models.noting_unread(model):
+                    if text := _text_of(model, handles, asked):
+                        texts.setdefault(text, []).append(model)
     printing.print_unread(models.unread)
-    if len(models_named) != 1:
-        many = counted(len(models), "model")
-        raise click.UsageError(f"nothing names one of {many}: give its FILE, or unique handles")
-    return models_named[0].open(), bool(models.unread)
+    many, numbers = counted(len(models), "model"), " ".join(",".join(map(str, chain)) for chain in handles)
+    if len(texts) > 1:
+        files = several([one_line(same[0].file) for same in texts.values()])
+        why = f"handle {numbers} has {len(texts):,} different sources in them, as in {files}"
+        raise ArchiveError(f"{many}: {why}; give the FILE that failed")
+    if not (named or texts):
+        raise ArchiveError(f"none of {many} has handle {numbers}")
+    (agreeing,) = texts.values() or [named[:1]]
+    of = several([one_line(model.file) for model in agreeing])
+    printing.note(f"of {of}" + (f": {len(agreeing):,} models agree" if len(agreeing) > 1 else ""))
+    return agreeing[0].open(), bool(models.unread)
+
+
+def _text_of(model: Model, handles: Sequence[Sequence[int]], asked: Asked) -> bytes:
+    """What a model says of handles; b"" if it lacks one."""
+    if not all(model.facts.may_have_handles("".join(map(str, chain))) for chain in handles):
+        return b""
+    with model.open() as opened:
+        answers = [opened.symbolicate(chain, asked.style) for chain in handles]
+        return b"" if any(answer.missing for answer in answers) else b"".join(map(bytes, answers))
 
 
 def _print_text(

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
+from archive.base.errors import counted
 from archive.base.quick_dataclass import dataclass
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
@@ -36,7 +37,7 @@ from archive.failures.log.times import LogTime, LogTimes, TimeCounts
 from archive.failures.printed import HANDLES_NOT_FOUND, WHOLE_HEADING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from archive.failures.failure import Answer, Answers, FailureCause, LoggedLines
     from archive.failures.log.log_line import LogLine
@@ -82,13 +83,14 @@ class LogExplainer:
 
     Attributes:
         named: the number of these that name the archive.
+        agreed: the number of these that several models explain, all alike.
         ambiguous: the number of these that some model may have, though nothing says which or how.
     """
 
     def __init__(self, answers: Answers, spending: Spending) -> None:
         self.answers = answers
         self.spending = spending
-        self.explained = self.named = self.unknown = self.ambiguous = 0
+        self.explained = self.named = self.agreed = self.unknown = self.ambiguous = 0
         self.causes = Causes()
         self._unproven = 0
         self._notes = FailureNotes(spending)
@@ -109,6 +111,10 @@ class LogExplainer:
         At the end of the log also the patterns that none of its lines matches.
         """
         return [*self._notes.texts, *self.answers.notes]
+
+    def notes_of_most(self, most: int | None) -> list[str]:
+        """The notes about most failures, and how many failures the others are about; all notes for None."""
+        return self.notes if most is None else self._notes.of_most(most)
 
     @property
     def caveat(self) -> str:
@@ -231,6 +237,7 @@ class LogExplainer:
         outermost, above = self._outer
         self.causes.add(answer, first.number, self._times.of(outermost, above.nearest()))
         self.named += answer.is_named
+        self.agreed += len(answer.models) > 1
         self._unproven += not (failure.is_proof or answer.is_named or answer.is_unproven)
         written, *others = lines
         for at, output in enumerate(others, 1):
@@ -263,12 +270,21 @@ class FailureNotes:
     @property
     def texts(self) -> list[str]:
         """The notes as they are printed; the last ones say how many failures have no note of their own."""
+        return self._texts(self._counts, self._more)
+
+    def of_most(self, most: int) -> list[str]:
+        """The texts of the notes about most failures; those of others are counted."""
+        ordered = sorted(self._counts.items(), key=lambda note: -note[1][1])
+        left = sum(count for _, (_, count) in ordered[most:])
+        return self._texts(dict(ordered[:most]), self._more + left)
+
+    def _texts(self, counts: Mapping[str, tuple[int, int]], more: int) -> list[str]:
         texts = [
             f"line {line}: {note}" + (f" ({count} times)" if count > 1 else "")
-            for note, (line, count) in self._counts.items()
+            for note, (line, count) in counts.items()
         ]
-        if self._more:
-            texts.append(f"{self._more} more such failures")
+        if more:
+            texts.append(counted(more, "more such failure"))
         if self._left_out:
             failures = "1 failure" if self._left_out == 1 else f"{self._left_out} failures"
             why = f"the explanations would exceed {self._spending.most_output:,} bytes"
@@ -298,6 +314,7 @@ class CauseGroup:
     Attributes:
         models: the files of the models that explain them; () if only one model was given.
         first: the number of the line in which the first one begins.
+        message: theirs if they have the same, else its wording; "" where it is not known.
         text: the explanation of the first one; None where it is not kept.
         times: how many there are in each interval of the log's time; None where no line has a time.
         first_time: the earliest time of one; None likewise.
@@ -308,6 +325,7 @@ class CauseGroup:
     count: int
     first: int
     last: int
+    message: str = ""
     text: bytes | None = None
     times: dict[int, int] | None = None
     first_time: LogTime | None = None
@@ -332,12 +350,15 @@ class Causes:
         """Count an explained failure by its answer, the number of its first line, and its time."""
         assert answer.cause is not None  # noqa: S101 (it is explained)
         key = answer.models, answer.cause
+        message = answer.failure.message or answer.cause.message
         group = self._groups.get(key)
         if group is not None:
             group.count += 1
             group.last = line
+            if group.message != message:
+                group.message = answer.cause.message
         elif len(self._groups) < MOST_CAUSES:
-            group = CauseGroup(*key, 1, line, line, self._kept(answer))
+            group = CauseGroup(*key, 1, line, line, message, self._kept(answer))
             self._groups[key] = group
         else:
             self.others += 1

@@ -36,6 +36,10 @@ class LoggedLines(Protocol):
     def is_proof(self) -> bool:
         """Whether no other version of the model could show what they show."""
 
+    @property
+    def message(self) -> str:
+        """The error message that they show; "" where none is known."""
+
     def size(self, text: bytes) -> int:
         """The bytes that an explanation has in the log, with what a logger puts around each line."""
 
@@ -60,6 +64,8 @@ class Failure(ABC):
     """Whether a frame should stand below its first line, and doesn't."""
     digits = ""
     """Its debug handles as printed; "" where it has none. With them its ``key`` decides the answer."""
+    message = ""
+    """The error message that it shows; "" where none is known."""
     problem = ""
     """Why no model can explain it; "" where one may."""
 

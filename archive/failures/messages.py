@@ -14,6 +14,8 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.strings import decoded
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -60,6 +62,7 @@ MAX_MESSAGE = 2_000
 MESSAGE_STARTS = re.compile(r": |\] |\| |- |\t|  |\b(?:ERROR|WARN(?:ING)?|INFO|FATAL|CRITICAL) ")
 """Ends of a logger's prefix or level, or of an exception's name, after which a message may start."""
 MAX_STARTS = 32
+EXCEPTION = re.compile(rb"[\w.]*(?:Error|Exception): (?P<message>.*\S)")
 
 
 class Families(NamedTuple):
@@ -100,6 +103,16 @@ def parts(message: str) -> Iterator[str]:
         if count == MAX_STARTS:
             return
         yield message[start.end() :]
+
+
+def message_of(line: bytes) -> str:
+    """The message in an exception's line, as it stands below a traceback; "" in another line.
+
+    >>> message_of(b"RuntimeError: no product"), message_of(b"started")
+    ('no product', '')
+    """
+    exception = EXCEPTION.match(line)
+    return decoded(exception["message"][:MAX_MESSAGE]) if exception else ""
 
 
 @lru_cache(maxsize=1024)

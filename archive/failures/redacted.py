@@ -24,6 +24,7 @@ from archive.debuginfo.frames import BYTES_CALL
 from archive.debuginfo.sites import FX_FILE, NO_FILE, last_part
 from archive.failures.failure import written
 from archive.failures.hashed_words import unhashed
+from archive.failures.messages import message_of
 from archive.failures.printed import FRAME_HEADER, HEADING, NOT_CODE, ORIGINAL, RANGE_MARKING
 
 if TYPE_CHECKING:
@@ -173,6 +174,11 @@ class RedactedTraceback:
         """Whether they or the hierarchy have hashes for names: no other redaction has the key."""
         lines = (self.stream.text(at) or b"" for at in range(self.start, self.stop))
         return bool(self.renamed) or any(map(HASH.search, (self.hierarchy, *lines)))
+
+    @property
+    def message(self) -> str:
+        """The message of the exception whose line follows."""
+        return message_of(self.stream.text(self.stop, is_patient=False) or b"")
 
     def size(self, text: bytes) -> int:
         """The bytes that the original text takes in the log."""

@@ -26,6 +26,7 @@ from archive.failures.failure import Answer, FailureCause, place_of, why_left
 from archive.failures.handles import MAX_READINGS
 from archive.failures.hashed_words import names_of
 from archive.failures.lite import lite_answers
+from archive.failures.messages import wording
 from archive.failures.printed import HEADED
 from archive.failures.redacted import (
     EXACTLY,
@@ -212,7 +213,7 @@ class RedactedAnswers:
             return Answer(match.failure, None, ((0, match.note),), is_possible=match.note == SEVERAL_NOTE)
         known = self._archive.symbolicate(match.handles, self._lite.style)
         place = place_of(frame.range for frame in reversed(known.frames))
-        cause = FailureCause(*place, known.module_hierarchy, "")
+        cause = FailureCause(*place, known.module_hierarchy, wording(match.failure.message))
         notes = ((0, note),) if note else ()
         return Answer(match.failure, match.original, notes, is_possible=True, cause=cause)
 
@@ -242,7 +243,8 @@ class RedactedAnswers:
         if failure is None:
             return self._not_here(stream, stop + HEADED, sign)
         failure.renamed = traceback.renamed
-        return Answer(failure, text, is_possible=True, cause=traceback.cause)
+        cause = traceback.cause._replace(message=wording(failure.message))
+        return Answer(failure, text, is_possible=True, cause=cause)
 
     # Facts
 

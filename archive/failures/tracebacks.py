@@ -25,6 +25,7 @@ from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.failures.code_records import CodeLines, FrameCode, problem_of
 from archive.failures.failure import MAX_LINES, FailureCause, place_of, written
 from archive.failures.log.log_line import ending
+from archive.failures.messages import message_of, wording
 from archive.failures.printed import (
     CODE,
     CODE_FOLDERS,
@@ -198,7 +199,14 @@ class Traceback:
     def cause(self) -> FailureCause:
         """What failed, by the frames of serialized code; there must be one."""
         frames = [frame for frame in reversed(self.frames) if frame.is_serialized]
-        return FailureCause(*place_of(frame.original for frame in frames), decoded(frames[0].function), "")
+        place, function = place_of(frame.original for frame in frames), decoded(frames[0].function)
+        return FailureCause(*place, function, wording(self.message))
+
+    @property
+    def message(self) -> str:
+        """The message of the exception, where its line follows the last frame."""
+        line = self.stream.text(self.frames[-1].stop, is_patient=False) if self.frames else None
+        return message_of(line or b"")
 
     def original(self, limits: Limits, steps: Steps) -> bytes:
         """The traceback of the original code: each frame's original source, or its own lines."""

@@ -10,13 +10,14 @@ shows, :class:`~archive.page.shown.Shown`; ``span``, the first and the last time
 ``interval``, seconds of each interval of times; ``caveat``, what the explanations rest on where nothing names
 their model, or ""; ``notes``, why failures stay unexplained, and what was left out; ``causes``.
 
-``causes``, a row for each, those with most failures first: ``count``, ``file``, ``line``, ``where`` and
-``message`` as :class:`~archive.failures.failure.FailureCause` has them, ``models`` (numbers), ``first`` and
-``last`` (times as the log has them, or ""), ``seconds`` (the last time as a number, to sort by; or null),
-``times`` (counts in equal intervals of one span that all causes share, or null where no line has a time),
-``excerpt`` (the explanation in the log; "" where none is shown), ``marked`` (the first and the last of its
-lines, from 0, that show ``file`` and ``line``; or null where none does), ``link``: numbers of a model and of
-a file of its sources, and the position at which the line begins there; or null.
+``causes``, a row for each, those with most failures first: ``count`` and ``message`` as
+:class:`~archive.failures.explainer.CauseGroup` has them, ``file``, ``line`` and ``where`` of its cause,
+``models`` (numbers), ``first`` and ``last`` (times as the log has them, or ""), ``seconds`` (the last time as
+a number, to sort by; or null), ``times`` (counts in equal intervals of one span that all causes share, or
+null where no line has a time), ``excerpt`` (the explanation in the log; "" where none is shown), ``marked``
+(the first and the last of its lines, from 0, that show ``file`` and ``line``; or null where none does),
+``link``: numbers of a model and of a file of its sources, and the position at which the line begins there;
+or null.
 
 Each of the outer ``models`` has the ``sources`` that links lead to, as a report has them, without records.
 """
@@ -97,7 +98,7 @@ def failures_facts(
         "file": files,
         "line": [group.cause.line for group in groups],
         "where": [plain(group.cause.where) for group in groups],
-        "message": [plain(group.cause.message) for group in groups],
+        "message": [plain(group.message) for group in groups],
         "models": [models.of(group) for group in groups],
         "first": [group.first_time.text if group.first_time else "" for group in groups],
         "last": [group.last_time.text if group.last_time else "" for group in groups],

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from archive.base.bounded import bounded_members
 from archive.base.closing import Closing
-from archive.base.errors import ArchiveError, counted, in_file
+from archive.base.errors import ArchiveError, counted, in_file, several
 from archive.base.notebooks import shown_by
 from archive.debuginfo.symbolicate import Style, Symbolication, TableLookup, symbolicate
 from archive.debuginfo.tables import FactMapping, RangeRows
@@ -22,6 +21,8 @@ from archive.formats.record_kinds import (
     BYTECODE,
     CALLSTACK_MAP,
     DATA,
+    code_of,
+    is_code,
     label_in,
     place_of_companion,
     range_records_of,
@@ -332,9 +333,9 @@ class Archive(Closing):
         for debug in (name, *range_records_of(name)):
             if debug in names:
                 return debug
-        known = ", ".join(islice(names, EXAMPLES)) or "none"
-        more = ", …" if len(names) > EXAMPLES else ""
-        raise ArchiveError(f"no source ranges for {name!r}; available: {known}{more}", file=self.file)
+        codes = [*filter(is_code, map(code_of, names))]
+        known = several(codes, EXAMPLES) or "none"
+        raise ArchiveError(f"no source ranges for {name!r}; available: {known}", file=self.file)
 
     @cached_property
     def handles(self) -> Mapping[int, HandleEntry]:

@@ -314,7 +314,8 @@ class CauseFacts(TypedDict):
         file: the source file of the innermost line; "" where it is not known, or one of several.
         line: its number, from 1; 0 without a file.
         where: the module hierarchy, or the function of the innermost frame.
-        message: the wording of the message; "" where it is not known.
+        message: their message; if it differs in numbers, types or devices, with ``#``, ``<T>`` and ``<D>``
+            for these; "" where it is not known.
     """
 
     count: int
@@ -370,7 +371,7 @@ def causes_facts(explainer: LogExplainer, top: int | None, models: int) -> Cause
                 "file": group.cause.file,
                 "line": group.cause.line,
                 "where": group.cause.where,
-                "message": group.cause.message,
+                "message": group.message,
             }
             for group in explainer.causes.top(top)
         ],
@@ -389,7 +390,7 @@ def causes_text(explainer: LogExplainer, top: int | None) -> Printed:
         lines = f"{group.first:,}" if group.count == 1 else f"{group.first:,}-{group.last:,}"
         place = f"{cause.file}:{cause.line}" if cause.file else "no single source line"
         place += f" ({', '.join(group.models)})" if group.models else ""
-        text = ": ".join(part for part in (cause.where, cause.message) if part)
+        text = ": ".join(part for part in (cause.where, group.message) if part)
         table.add(group.count, lines, place, text)
     shown = sum(group.count for group in causes)
     below = [f"{counted(explainer.explained, 'failure')} explained, {explainer.unknown:,} not"]

@@ -152,7 +152,7 @@ def test_the_same_node_of_two_programs_is_not_guessed(tmp_path: Path) -> None:
     done = run("symbolicate", tmp_path, stdin=text("shop", "module"))
     assert done.stdout == text("shop", "module")
     assert b": ambiguous: fits " in done.stderr
-    assert b"; pass --id, which finds in the log what names the model\n" in done.stderr
+    assert b"; give the FILE that failed, or --id or --model for its name in the log\n" in done.stderr
 
 
 def test_a_log_of_programs_is_nothing_to_a_torchscript_archive() -> None:

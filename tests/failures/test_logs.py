@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 from itertools import chain, count, islice, pairwise, product, repeat
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -15,6 +16,7 @@ import archive
 from archive.debuginfo.symbolicate import Style
 from archive.failures.explainer import UNREAD_NOTE, CauseGroup, Causes, LogExplainer, explain
 from archive.failures.failure import Answer, FailureCause
+from archive.failures.messages import wording
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.reports import case, cases, explained, printed, printed_by_213, without_original
 from tests.support.sampling import sampled
@@ -301,6 +303,10 @@ STACK = case("plain_stack")
 STACK_JIT = case("plain_stack.jit")
 
 
+MESSAGE = "mat1 and mat2 shapes cannot be multiplied (1x5 and 4x4)"
+WORDING = "mat1 and mat2 shapes cannot be multiplied (# and #)"
+
+
 def cause(line: int) -> FailureCause:
     return FailureCause("net.py", line, "forward", "no")
 
@@ -309,16 +315,34 @@ def counted(*failures: tuple[int, tuple[str, ...]]) -> Causes:
     """Failures, each by the line of its cause and its models, in a line of the log each."""
     causes = Causes()
     for number, (line, models) in enumerate(failures, 1):
-        causes.add(Answer(cast("Failure", None), b"", cause=cause(line), models=models), number)
+        causes.add(Answer(with_message("no"), b"", cause=cause(line), models=models), number)
     return causes
+
+
+def with_message(message: str) -> Failure:
+    return cast("Failure", SimpleNamespace(message=message))
+
+
+@given(st.lists(st.sampled_from([(1, "x"), (1, "y"), (22, "x"), (333, "y")]), min_size=1))
+def test_a_cause_shows_what_its_failures_say_and_a_sign_for_what_differs(seen: list[tuple[int, str]]) -> None:
+    """Numbers make no other cause, and are shown where all failures have the same."""
+    causes = Causes()
+    for number, (size, name) in enumerate(seen, 1):
+        message = f"size {size} of {name}"
+        known = FailureCause("net.py", 1, "forward", wording(message))
+        causes.add(Answer(with_message(message), b"", cause=known), number)
+    for group in causes.top():
+        own = {f"size {size} of {name}" for size, name in seen if group.cause.message.endswith(name)}
+        assert group.message == (own.pop() if len(own) == 1 else group.cause.message)
+        assert group.cause.message in {"size # of x", "size # of y"}
 
 
 def test_the_most_frequent_cause_comes_first_and_of_equals_the_earliest() -> None:
     causes = counted((3, ()), (2, ()), (1, ()), (2, ()), (2, ()), (1, ()))
     expected = [
-        CauseGroup((), cause(2), 3, first=2, last=5),
-        CauseGroup((), cause(1), 2, first=3, last=6),
-        CauseGroup((), cause(3), 1, first=1, last=1),
+        CauseGroup((), cause(2), 3, first=2, last=5, message="no"),
+        CauseGroup((), cause(1), 2, first=3, last=6, message="no"),
+        CauseGroup((), cause(3), 1, first=1, last=1, message="no"),
     ]
     assert causes.top() == expected
     assert causes.top(2) == expected[:2]
@@ -350,13 +374,12 @@ def grouped(report: Report) -> tuple[LogExplainer, CauseGroup]:
 
 def test_a_cause_of_the_lite_interpreter_is_its_source_line_hierarchy_and_message() -> None:
     explainer, group = grouped(STACK)
-    message = "mat1 and mat2 shapes cannot be multiplied (# and #)"
     hierarchy = (
         "top(Stack)::<unknown>.blocks(Sequential)::forward.0(Block)::forward"
         ".SELF(Block)::_inner.fc(Linear)::forward.aten::linear"
     )
     assert group == CauseGroup(
-        (), FailureCause("models/plain.py", 25, hierarchy, message), 2, first=5, last=8
+        (), FailureCause("models/plain.py", 25, hierarchy, WORDING), 2, first=5, last=8, message=MESSAGE
     )
     assert explainer.caveat.startswith("nothing in the log names the model: 2 failures are explained ")
 
@@ -365,7 +388,12 @@ def test_a_cause_of_torchscript_is_its_source_line_and_function() -> None:
     explainer, group = grouped(STACK_JIT)
     lines = STACK_JIT.stripped.count(b"\n")
     assert group == CauseGroup(
-        (), FailureCause("models/plain.py", 25, "forward", ""), 2, first=4, last=4 + lines
+        (),
+        FailureCause("models/plain.py", 25, "forward", WORDING),
+        2,
+        first=4,
+        last=4 + lines,
+        message=MESSAGE,
     )
     assert explainer.caveat.startswith("nothing in the log names the model: 2 failures are explained ")
 

@@ -371,5 +371,5 @@ def _fits(left: Sequence[Candidate]) -> str:
 def _remedy(models: Sequence[Model]) -> str:
     """What to give so that a failure that fits several models becomes one's."""
     lacking = sum(not model.has_code for model in models[:MOST_NAMED])
-    archives = f"add the archive{'s' if lacking > 1 else ''}, or " if lacking else ""
-    return f"{archives}pass --id, which finds in the log what names the model"
+    archives = f"add the archive{'s' if lacking > 1 else ''}, " if lacking else ""
+    return f"{archives}give the FILE that failed, or --id or --model for its name in the log"

@@ -74,7 +74,7 @@ def test_a_note_names_a_few_models_and_counts_the_others(
     notes = [note for note in explainer.notes if "ambiguous" in note]
     assert notes
     files = [str(tmp_path / f"{name}.ptdbg") for name in ("Encoder", "Ranker")][:listed]
-    remedy = "add the archives, or pass --id, which finds in the log what names the model"
+    remedy = "add the archives, give the FILE that failed, or --id or --model for its name in the log"
     assert all(f": ambiguous: fits {', '.join(files)}{told}; {remedy}" in note for note in notes)
 
 

@@ -116,8 +116,62 @@ def test_unique_handles_are_looked_up_in_a_folder() -> None:
     done = called("symbolicate", FLEET, digits)
     assert done.exit_code == 0
     assert done.stdout in FAILURES[0].explained + "\n"
-    assert "nothing names one of 3 models" in called("symbolicate", FLEET, "42").stderr
     assert "'linear_1' is neither a file nor a handle" in called("symbolicate", FLEET, "linear_1").stderr
+
+
+def test_handles_of_several_models_are_explained_if_all_that_have_them_agree(tmp_path: Path) -> None:
+    """Which ones do is said, by name; where they differ, the error names them."""
+    handle = FAILURES[0].plain.partition("{")[2].partition("}")[0]
+    owner, *_ = [path for path in FILES if path.stem == FAILURES[0].model]
+    differing = called("symbolicate", FLEET, handle)
+    assert str(differing.exception).startswith(f"3 models: handle {handle} has ")
+    assert f"{owner}" in str(differing.exception)
+    assert str(differing.exception).endswith("; give the FILE that failed")
+    for number, name in enumerate(("a.ptdbg", "b.ptdbg")):
+        shutil.copy(owner, tmp_path / name)
+        done = called("symbolicate", tmp_path, case("plain_unicode").path, handle)
+        assert (done.exit_code, done.stdout) == (0, called("symbolicate", owner, handle).stdout)
+        of = str(tmp_path / "a.ptdbg") + f", {tmp_path / 'b.ptdbg'}: 2 models agree" * number
+        assert done.stderr == f"debug-archive: of {of}\n"
+    none = called("symbolicate", FLEET, "999999")
+    assert str(none.exception) == "none of 3 models has handle 999999"
+
+
+@pytest.mark.parametrize("quote", ["{%s}", "debug_handles:{%s}"])
+@pytest.mark.parametrize("form", ["plain", "unique"])
+def test_handles_in_braces_are_what_they_are_in_a_log(quote: str, form: str) -> None:
+    """However they are joined, of one model and of several; the summary names the only one that explains."""
+    for one in FAILURES[::40]:
+        digits = getattr(one, form).partition("{")[2].partition("}")[0]
+        line = f"Debug info for handle(s): debug_handles:{{{digits}}}, was not found.\n".encode()
+        for file in (FLEET, FLEET / f"{one.model}.ptdbg"):
+            quoted, logged = called("symbolicate", file, quote % digits), run("symbolicate", file, stdin=line)
+            assert (quoted.exit_code, quoted.stdout) == (logged.returncode, logged.stdout.decode())
+            assert quoted.stderr == logged.stderr.decode()
+            if form == "unique":
+                assert quoted.exit_code == 0
+                by = f"1 explained by {FLEET / one.model}.ptdbg, 0 ambiguous\n"
+                assert quoted.stderr.endswith(by) == (file == FLEET)
+
+
+@pytest.mark.parametrize("top", [1, 2, 0])
+def test_top_counts_for_what_stays_unexplained_too(top: int) -> None:
+    """The notes about most failures are printed, and the others are counted."""
+    unknown = "Debug info for handle(s): debug_handles:{%s}, was not found.\n"
+    log = "".join(unknown % number * count for number, count in ((9001, 1), (9002, 3), (9003, 2)))
+    done = run("symbolicate", FILES[0], "--top", top, stdin=log.encode())
+    notes = [line for line in done.stderr.decode().splitlines() if "handles {" in line]
+    numbers = [note.partition("{")[2].partition("}")[0] for note in notes]
+    assert numbers == (["9002", "9003"][:top] if top else ["9001", "9002", "9003"])
+    left = {1: "3 more such failures", 2: "1 more such failure\n", 0: ""}[top]
+    assert left in done.stderr.decode()
+    assert ("more such" in done.stderr.decode()) == bool(left)
+    assert b"0 failures explained, 6 not" in done.stdout
+
+
+@pytest.mark.parametrize("words", [["--log", "x"], ["--at", "code/x.py:1"], ["42"]])
+def test_handles_in_braces_go_with_nothing_else(words: list[str]) -> None:
+    assert called("symbolicate", FILES[0], "{42}", *words).exit_code == 2
 
 
 @pytest.mark.parametrize("words", [["--top", "1"], ["--id", "x"], ["--model", "x"], ["--log", "x"]])

@@ -79,8 +79,8 @@ def test_of_several_companions_none_explains_code_that_it_cannot_compare(tmp_pat
     assert (text, done, ambiguous) == (one.stripped, 0, 1)
     assert "plain_free_functions.ptdbg, but nothing proves it: " in note
     assert note.endswith(
-        "; add the archive, or pass --id, which finds in the log what names the model, or split with "
-        "--fingerprints"
+        "; add the archive, give the FILE that failed, or --id or --model for its name in the log, or split "
+        "with --fingerprints"
     )
 
 
