@@ -11,7 +11,8 @@ A row claims nothing else than it has read: a number is None where it was not lo
 Two names of one file, links mostly, are reported as such. Files are *likely the same* if they are zips whose
 records have the same names, sizes and CRC-32s. These stand in the directory, so nobody has checked them.
 Archives without them, as some writers leave them, are not compared. Files with digests are compared by these
-only: equal digests mean the same model.
+only: equal digests mean the same model, whatever its debug info. A file that is broken, as far as was looked,
+is the same as no other.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ LONGEST_TEXT = 80
 NO_LEAKS = "leaks: not looked for in files of this kind"
 NO_FINDINGS = "verify: does not check files of this kind"
 """With ``NO_LEAKS``: what cannot be read of a file, however often it is tried."""
+NOT_FETCHED = "not fetched"
+"""Ends what was not read of a remote file, and may be sound."""
 NAMED = "the file's own word"
 """How a release is known that a file names."""
 
@@ -151,6 +154,12 @@ class InventoryRow:
     def problems(self) -> Sequence[str]:
         """What of ``unread`` would have been read of a sound file of this kind."""
         return [why for why in self.unread if why not in {NO_LEAKS, NO_FINDINGS}]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong with the file, as far as was looked; what was not fetched may be."""
+        is_read = all(why.endswith(NOT_FETCHED) for why in self.problems)
+        return is_read and not (self.findings or {}).get("error", 0)
 
 
 @bounded
@@ -301,11 +310,11 @@ def _of_zip(container: Container) -> InventoryRow:
     if kind in PROGRAM_KINDS and archive.programs:
         known.look("programs", lambda: _exported(archive))
     if remote and kind in NESTED_KINDS:
-        known.refuse("sizes and tensors", "they are inside of records that are not fetched")
+        known.refuse("sizes and tensors", f"they are inside of records that are {NOT_FETCHED}")
     else:
         known.look("tensors", lambda: _tensors(archive, list(record_pieces(Archive(container)))))
     if embedded and remote:
-        known.refuse("embedded companion", "it is not fetched")
+        known.refuse("embedded companion", f"it is {NOT_FETCHED}")
     return known.row(container.file, kind, container.size)
 
 

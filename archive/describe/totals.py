@@ -29,10 +29,10 @@ SUMS = (Column("files", "files", "number"), *SUMMED)
 """The columns of a table of sums."""
 MOST_GROUPS = 40
 """Kinds or releases of a table; the others are one row."""
-SAME = {"crc": "likely the same as", "digest": "the same as", "file": "the same file as"}
+SAME = {"crc": "likely the same as", "digest": "the same model as", "file": "the same file as"}
 DUPLICATES = {
     "crc": "Probable duplicates",
-    "digest": "Duplicates",
+    "digest": "Files of the same models",
     "file": "Other names of the same files",
 }
 """What is said of files that are the same, by how that is known."""
@@ -85,6 +85,7 @@ class Totals:
         same: of those that are the same as one before, by how that is known: ``file``, ``crc`` or ``digest``.
         others: how many files of each other kind are there, which have no row.
         elements_unknown: how many models do not say how many elements their tensors have.
+        unsound: how many files could not be read in part, or have errors that `verify` finds, if asked.
         unread: how many files could not be read.
     """
 
@@ -94,6 +95,7 @@ class Totals:
     same: dict[str, Sums]
     others: dict[FileKind, int]
     elements_unknown: int
+    unsound: int
     unread: int
 
 
@@ -107,7 +109,7 @@ class Inventory:
     def __init__(self, kinds: Collection[FileKind]) -> None:
         self._kinds = kinds
         self._first: dict[bytes, str] = {}
-        self.totals = Totals(Sums(), {}, {}, {}, {}, 0, 0)
+        self.totals = Totals(Sums(), {}, {}, {}, {}, 0, 0, 0)
 
     def take(self, row: InventoryRow, place: str = "") -> InventoryRow | None:
         """The row with the file that it is the same as; None for a file of another kind.
@@ -119,7 +121,8 @@ class Inventory:
         if row.kind not in self._kinds:
             totals.others[row.kind] = totals.others.get(row.kind, 0) + 1
             return None
-        for by, value in (("file", place), ("digest", row.digest) if row.digest else ("crc", row.contents)):
+        contents = ("digest", row.digest) if row.digest else ("crc", row.contents)
+        for by, value in (("file", place), contents if row.is_sound else ("", "")):
             if value:
                 key = hashlib.blake2b(f"{by} {value}".encode(), digest_size=DIGEST_WIDTH).digest()
                 first = self._first.setdefault(key, row.file)
@@ -127,6 +130,7 @@ class Inventory:
                     row = replace(row, same_as=first, same_by=by)
         if row.same_as:
             totals.same.setdefault(row.same_by, Sums()).add(row)
+        totals.unsound += not row.is_sound
         totals.elements_unknown += row.elements is None and row.kind in OPENED_KINDS
         by_kind = totals.by_kind.setdefault(str(row.kind), Sums())
         for sums in (totals.all, by_kind, totals.by_release.setdefault(row.release, Sums())):
@@ -163,6 +167,8 @@ def remarks(totals: Totals) -> list[str]:
     ]
     if totals.elements_unknown:
         lines.append(f"elements are not known: {counted(totals.elements_unknown, 'file')}")
+    if totals.unsound:
+        lines.append(f"could not be read in part, or have errors: {counted(totals.unsound, 'file')}")
     if totals.unread:
         lines.append(f"could not be read: {counted(totals.unread, 'file')}")
     return lines

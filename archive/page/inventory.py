@@ -38,7 +38,7 @@ COLUMNS = (
     Column("looked_at", "Looked at"),
     UNREAD,
 )
-DOUBLES = {"crc": "likely a duplicate", "digest": "a duplicate", "file": "another name"}
+DOUBLES = {"crc": "likely a duplicate", "digest": "the same model", "file": "another name"}
 """The state of a file that is the same as one before it, by how that is known."""
 NOT_CHECKED = "what is in the files was not checked: --verify does that"
 

@@ -76,7 +76,7 @@ def test_many_files_are_an_inventory_and_json_has_all_of_each_file(zoo: Path) ->
     (row,) = csv.DictReader(io.StringIO(called("inspect", STACK, "--inventory", "--format", "csv").stdout))
     assert row["kind"] == "lite archive"
     asked = called("inspect", zoo, "--digest").stdout
-    assert f"the same as {zoo}/a.ptl" in asked.splitlines()[3]
+    assert f"the same model as {zoo}/a.ptl" in asked.splitlines()[3]
     found = files_of(called("inspect", zoo, "--json").stdout)
     assert {"records", "error"} == {key for facts in found for key in ("records", "error") if key in facts}
 
@@ -177,6 +177,28 @@ def test_csv_has_the_same_rows_and_none_is_missing(zoo: Path) -> None:
     (row,) = csv.DictReader(io.StringIO(asked))
     assert row["findings"] == "none"
     assert row["leaks"].startswith("site-packages path ")
+
+
+@pytest.mark.parametrize("names", [("a.ptl", "b.ptl", "c.ptl"), ("c.ptl", "b.ptl", "a.ptl")])
+@pytest.mark.parametrize("words", [(), ("--verify",)])
+def test_what_is_broken_is_no_original_and_no_copy(
+    names: tuple[str, str, str], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Whichever name comes first; the sums count it. Its directory claims what those of the others do."""
+    broken, *sound = [tmp_path / name for name in names]
+    data = STACK.read_bytes()
+    with archive.open(STACK) as opened:  # a tensor is read by --verify alone
+        start = opened.container.records["data/0" if words else CALLSTACKS].entry.start
+    at = data.index(b"PK\x07\x08", start) - 8  # before the descriptor
+    for path in sound:
+        path.write_bytes(data)
+    broken.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    done = called("inspect", tmp_path, *words)
+    lines = {line.partition(": ")[0]: line for line in done.stdout.splitlines()}
+    first, second = sorted(map(str, sound))
+    assert "the same" not in lines[str(broken)] + lines[first]
+    assert lines[second].endswith(f"likely the same as {first}")
+    assert "could not be read in part, or have errors: 1 file" in done.stdout
 
 
 def test_a_name_that_reads_as_a_formula_is_none_in_a_spreadsheet(zoo: Path, monkeypatch: Any) -> None:  # noqa: ANN401
