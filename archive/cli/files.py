@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from archive.base.errors import one_line
 from archive.base.quick_dataclass import dataclass
 from archive.cli import printing
 from archive.cli.ending import sigterm_as_ctrl_c
@@ -133,9 +134,10 @@ class FileOptions:
             elif row.on_terminal and sys.stdout.isatty():
                 with beside_bar.cleared():
                     printing.show(row.on_terminal, may_page=False)
-            elif row.styled:
+            elif row.styled or (row.lines and sys.stdout.isatty()):
+                lines = row.styled or ((one_line(line), "") for line in row.lines)
                 with beside_bar.cleared():
-                    printing.show_lines(row.styled, may_page=False)
+                    printing.show_lines(lines, may_page=False)
             else:
                 for line in row.lines:
                     beside_bar.write_line(line)

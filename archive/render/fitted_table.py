@@ -1,8 +1,9 @@
 """Tables that fit any width and keep their numbers.
 
-On a narrow terminal, names lose their middle (``code/…/models/resnet.py``), lines of code their end, texts
-are wrapped, and numbers stay whole; so do those at the end of a place (``…linear.py.d…l, byte 220``). Where
-that does not suffice, each row becomes a name with its other cells below it.
+On a narrow terminal, columns stand closer, names lose their middle (``code/…/models/resnet.py``), lines of
+code their end, texts are wrapped, and numbers stay whole; so do those at the end of a place
+(``…linear.py.d…l, byte 220``). Where that does not suffice, each row becomes a name with its other cells
+below it, each with its heading.
 
 All is drawn here. rich, a tenth of a short command to import, styles what a terminal shows, and wraps what is
 too wide; its own tables take half a millisecond a row.
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 GAP = 3
 """Between columns, where a table does not say otherwise."""
+NARROW_GAP = 2
+"""The same if the table is wider than the terminal otherwise."""
 RULE = "─"
 """Drawn below the headings."""
 INDENT = "  "
@@ -41,7 +44,7 @@ SHORTEST_NAME = 14
 SHORTEST_PLACE = 24
 """Its last ten cells stay, which a number of bytes or lines fits in."""
 SHORTEST_TEXT = 10
-LONGEST_WORD = 24
+LONGEST_WORD = 40
 """Longer words of texts are broken where the table would not fit otherwise."""
 SHORTENED = {"name": SHORTEST_NAME, "place": SHORTEST_PLACE, "code": SHORTEST_TEXT}
 """What is cut, and how narrow it may be."""
@@ -110,16 +113,16 @@ class FittedTable:
     def lines(self, width: int) -> Iterator[Line]:
         """A table if it fits; otherwise the rows one below the other."""
         rows = self.texts
-        widths = self._widths(width, rows)
-        return self._stacked(width, rows) if widths is None else self._table(widths, rows)
+        widths, gap = self._widths(width, rows)
+        return self._stacked(width, rows) if widths is None else self._table(widths, gap, rows)
 
     @property
     def texts(self) -> Rows:
         """The rows as texts of one line that cannot drive a terminal; numbers have all their digits."""
         return [([*map(text_of, cells)], style) for cells, style in self.rows]
 
-    def _widths(self, most: int, rows: Rows) -> list[int] | None:
-        """The width of each column; None if the table does not fit.
+    def _widths(self, most: int, rows: Rows) -> tuple[list[int] | None, int]:
+        """The width of each column, None if the table does not fit; and the gap between them.
 
         Each column starts as wide as its widest cell. Then the widest one, by weight, is narrowed by one
         until all fit; so wide columns share what is missing, and narrow ones stay whole. A column that is
@@ -133,9 +136,11 @@ class FittedTable:
             min(width, self._least(at, cells))
             for at, (width, cells) in enumerate(zip(widths, columns, strict=True))
         ]
-        room = most - self.gap * (len(widths) - 1)
+        is_wide = sum(widths) + self.gap * (len(widths) - 1) > most
+        gap = min(self.gap, NARROW_GAP) if is_wide else self.gap
+        room = most - gap * (len(widths) - 1)
         if sum(least) > room:
-            return None
+            return None, gap
         weights = [NAME_WEIGHT if holds in SHORTENED else TEXT_WEIGHT for _, holds in self.columns]
         for _ in range(sum(widths) - room):
             spare = [
@@ -143,7 +148,7 @@ class FittedTable:
                 for weight, width, low in zip(weights, widths, least, strict=True)
             ]
             widths[spare.index(max(spare))] -= 1
-        return widths
+        return widths, gap
 
     def _least(self, at: int, cells: Sequence[str]) -> int:
         """The narrowest width of a column: numbers stay whole, texts are wrapped, mostly between words."""
@@ -155,15 +160,15 @@ class FittedTable:
         words = (cells_of(word) for cell in cells for word in cell.split())
         return max(SHORTEST_TEXT, min(LONGEST_WORD, max(words, default=0)))
 
-    def _table(self, widths: Sequence[int], rows: Rows) -> Iterator[Line]:
+    def _table(self, widths: Sequence[int], gap: int, rows: Rows) -> Iterator[Line]:
         """The lines of a table: headings, a rule, and the rows."""
-        yield from self._row(widths, [heading for heading, _ in self.columns], "bold")
-        yield [(RULE * (sum(widths) + self.gap * (len(widths) - 1)), "")]
+        yield from self._row(widths, gap, [heading for heading, _ in self.columns], "bold")
+        yield [(RULE * (sum(widths) + gap * (len(widths) - 1)), "")]
         of_columns = [
             self._fitted(at, width, [cells[at] for cells, _ in rows]) for at, width in enumerate(widths)
         ]
         for (_, style), *cells in zip(rows, *of_columns, strict=True):
-            yield from self._row(widths, cells, style)
+            yield from self._row(widths, gap, cells, style)
 
     def _fitted(self, at: int, width: int, cells: list[str]) -> list[str]:
         """The cells of a column, shortened to its width; numbers and texts are wrapped later."""
@@ -172,13 +177,13 @@ class FittedTable:
             return [_without_end(cell, width) for cell in cells]
         return shortened(cells, width) if holds in SHORTENED else cells
 
-    def _row(self, widths: Sequence[int], cells: Sequence[str], style: str) -> Iterator[Line]:
+    def _row(self, widths: Sequence[int], gap: int, cells: Sequence[str], style: str) -> Iterator[Line]:
         """The lines of a row: as many as its highest cell has."""
         of_cells = [_wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
         styles = ["bold" if isinstance(cell, Bold) else style for cell in cells]
         for texts in zip_longest(*of_cells, fillvalue=""):
             padded = map(self._padded, texts, widths, self.columns)
-            cells_with_gaps = [((" " * self.gap, ""), cell) for cell in zip(padded, styles, strict=True)]
+            cells_with_gaps = [((" " * gap, ""), cell) for cell in zip(padded, styles, strict=True)]
             yield [part for parts in cells_with_gaps for part in parts][1:]
 
     @staticmethod
@@ -194,8 +199,8 @@ class FittedTable:
         for cells, style in rows:
             yield from ([(line, style)] for line in _wrapped(f"{first}{cells[0]}", width))
             values = [f"{heading} {cell}" for heading, cell in zip(headings, cells[1:], strict=True) if cell]
-            below = _wrapped(", ".join(values), width - len(INDENT))
-            yield from ([(INDENT, ""), (line, style)] for line in below)
+            for line in _listed(values, width - len(INDENT)):
+                yield from ([(INDENT, ""), (part, style)] for part in hanging(line, width - len(INDENT)))
 
 
 def text_of(value: str | int | None) -> str:
@@ -222,6 +227,19 @@ def _wrapped(text: str, width: int) -> list[str]:
     from rich.text import Text  # noqa: PLC0415 (the same)
 
     return [line.plain for line in Text(text).wrap(get_console(), width, overflow="fold")]
+
+
+def _listed(values: Sequence[str], width: int) -> Iterator[str]:
+    """Values with commas between them, as many in a line as fit in a width; a longer one has its own line."""
+    line = ""
+    for value in values:
+        longer = f"{line}, {value}" if line else value
+        if line and cells_of(longer) > width:
+            yield line
+            longer = value
+        line = longer
+    if line:
+        yield line
 
 
 def shortened(names: Sequence[str], width: int) -> list[str]:

@@ -9,6 +9,7 @@ from archive.base.errors import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from archive.base.tables import Holds
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
     from archive.failures.explainer import LogExplainer
     from archive.formats.exported.traces import FrameMark, Trace
@@ -384,14 +385,17 @@ def causes_text(explainer: LogExplainer, top: int | None) -> Printed:
     from archive.render.fitted_table import FittedTable  # noqa: PLC0415 (not for JSON)
 
     causes = explainer.causes.top(top)
-    table = FittedTable([("failures", "number"), ("lines", "number"), ("place", "place"), ("cause", "text")])
+    has_models = any(group.models for group in causes)
+    model: list[tuple[str, Holds]] = [("model", "name")] * has_models
+    columns: list[tuple[str, Holds]] = [("failures", "number"), ("lines", "number"), ("place", "place")]
+    table = FittedTable([*columns, *model, ("cause", "text")])
     for group in causes:
         cause = group.cause
         lines = f"{group.first:,}" if group.count == 1 else f"{group.first:,}-{group.last:,}"
         place = f"{cause.file}:{cause.line}" if cause.file else "no single source line"
-        place += f" ({', '.join(group.models)})" if group.models else ""
+        models = [", ".join(group.models)] * has_models
         text = ": ".join(part for part in (cause.where, group.message) if part)
-        table.add(group.count, lines, place, text)
+        table.add(group.count, lines, place, *models, text)
     shown = sum(group.count for group in causes)
     below = [f"{counted(explainer.explained, 'failure')} explained, {explainer.unknown:,} not"]
     if shown < explainer.explained:

@@ -259,3 +259,29 @@ def test_lines_for_other_programs_stay_whole(tmp_path: Path) -> None:
         [*command, "-o", path.with_name("small.ptl")], capture_output=True, text=True, check=True
     )
     assert sum(line.startswith(f"{path} ") for line in done.stdout.splitlines()) == 1
+
+
+@given(st.integers(45, 100), st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), min_size=1))
+def test_no_number_is_parted_from_its_heading(width: int, numbers: list[tuple[int, int]]) -> None:
+    """Where rows stand one below the other, a value is in the line of its heading."""
+    table = FittedTable.of("kind of file", "debug info", "weights of all tensors", "%")
+    for first, second in numbers:
+        table.add("TorchScript archive", first, second, 100)
+    lines = ["".join(text for text, _ in line) for line in table.lines(width)]
+    assert all(len(line) <= width for line in lines)
+    if lines[0].startswith("TorchScript"):
+        for first, second in numbers:
+            assert any(f"debug info {first:,}" in line for line in lines)
+            assert any(f"weights of all tensors {second:,}" in line for line in lines)
+    else:
+        assert lines[0].split()[-1] == "%"
+
+
+def test_columns_stand_closer_before_anything_is_cut() -> None:
+    table = FittedTable.of("file", "bytes")
+    table.add("models/a.pt", 1234)
+    at = {
+        width: ["".join(text for text, _ in line) for line in table.lines(width)][-1]
+        for width in (20, 18, 17)
+    }
+    assert at == {20: "models/a.pt   1,234", 18: "models/a.pt  1,234", 17: "  bytes 1,234"}
