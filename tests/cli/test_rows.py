@@ -14,8 +14,10 @@ import pytest
 
 from archive.cli.commands import COMMANDS, group
 from archive.cli.forms import ROW_FORMS
+from archive.render import rows
 from archive.render.as_csv import LIKE_A_FORMULA
 from archive.render.as_html import HtmlRows
+from archive.render.inventory import INVENTORY
 from archive.render.rows import FactsTable
 from tests.cli.test_forms import leaves
 from tests.support.commands import called, run
@@ -213,3 +215,33 @@ def test_no_text_of_a_row_becomes_markup() -> None:
     assert read.texts["title"] == f"title {shown}"
     assert read.texts["li"] == shown
     assert "<writer>" in read.texts["footer"]
+
+
+DOCUMENTED = {
+    "`inspect`": rows.INSPECT,
+    "`inspect`, an inventory": INVENTORY,
+    "`sizes`": rows.SIZES,
+    "`sizes --by weights`": rows.WEIGHTS,
+    "`sizes --base`": rows.CHANGES,
+    "`verify`": rows.VERIFY,
+    "`leaks`": rows.LEAKS,
+    "`digest`": rows.DIGEST,
+    "`diff`": rows.DIFF,
+    "`symbolicate`": rows.CAUSES,
+    "`run`": rows.RUN,
+    "`run --base`": rows.GAPS,
+}
+
+
+def test_each_column_is_documented_and_is_a_key_of_json() -> None:
+    page = (FIXTURES.parent / "docs" / "reference" / "forms.md").read_text("utf-8")
+    table = page.partition("| command | columns |\n|---|---|\n")[2].partition("\n\n")[0]
+    told = dict(line.strip("| ").split(" | ") for line in table.splitlines())
+    assert told == {
+        name: " ".join(f"`{column}`" for column in table.columns[1:]) for name, table in DOCUMENTED.items()
+    }
+    for name, table in DOCUMENTED.items():
+        command = name.strip("`").split()[0].rstrip("`,")
+        schema = (FIXTURES.parent / "docs" / "schemas" / f"{command}.json").read_text("utf-8")
+        own = {"text", "result"} if name == "`run`" else set()
+        assert {column for column in table.columns if f'"{column}": {{' not in schema} == own
