@@ -89,6 +89,9 @@ class Delegate:
         except (ArchiveError, AssertionError, RuntimeError, UnicodeDecodeError) as error:
             raise ArchiveError(f"backend {self.backend.name} does not compile the state: {error}") from error
 
+    def __repr__(self) -> str:
+        return f"<Delegate of {self._top}{self.path and f' at {self.path}'}, lowered to {self.backend.name}>"
+
     @classmethod
     def of(cls, module: torch.jit.ScriptModule, *, part: str | None = None) -> Delegate:
         """A delegate of a module that was lowered in this process, or read by ``load_archive``.

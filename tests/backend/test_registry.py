@@ -248,6 +248,16 @@ def of_python(*_: object) -> object:
     return object()
 
 
+EMPTY = "which is list: an empty one has no type of elements$"
+UNHELD = [
+    ({"forward": {"names": ["a"], "sizes": []}}, rf"\['forward'\]\['sizes'\], \[\], {EMPTY}"),
+    ([{"a": 1}, {"a": 2, "b": (1, [])}], rf"\[1\]\['b'\]\[1\], \[\], {EMPTY}"),
+    ({}, ", {}, which is dict: an empty one has no type of elements$"),
+    ({"forward": [1, "x"]}, r"\['forward'\], \[1, 'x'\], which is list$"),
+]
+"""States that TorchScript cannot hold, and the part that it cannot."""
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -259,6 +269,10 @@ def of_python(*_: object) -> object:
         (
             {"preprocess": of_python},
             r"TorchScript cannot hold __processed_module, <object .*, which is object$",
+        ),
+        *(
+            ({"preprocess": lambda *_, state=state: state}, rf"cannot hold __processed_module{place}")
+            for state, place in UNHELD
         ),
     ],
 )
@@ -280,3 +294,8 @@ def test_an_error_in_preprocessing_stays_and_has_a_note() -> None:
         unregister_backend("mine")
     (note,) = caught.value.__notes__
     assert note.startswith("in preprocess of the backend mine, which was given __torch__.")
+
+
+def test_a_delegate_says_what_it_is_of_and_what_runs_it() -> None:
+    lowered = lower(torch.nn.Sequential(torch.nn.ReLU()), "aten")
+    assert repr(Delegate.of(lowered)) == "<Delegate of Sequential, lowered to aten>"

@@ -433,6 +433,19 @@ def _set_up(lowered: Any, backend: str, state: tuple[Any, Any, bool]) -> None:  
         raise LoweringError(f"{backend} does not compile what it was preprocessed to: {said}") from error
 
 
+def _unheld(value: object, place: str) -> tuple[str, object]:
+    """The innermost part of a value that has no type in TorchScript, and how it is reached."""
+    parts = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value if isinstance(value, list | tuple) else ())
+    )
+    for key, part in parts:
+        if not torch._C._jit_try_infer_type(part).success():
+            return _unheld(part, f"{place}[{key!r}]")
+    return place, value
+
+
 def _module_of(
     unit: Any,  # noqa: ANN401
     name: str,
@@ -451,8 +464,12 @@ def _module_of(
         try:
             module._register_attribute(attribute, kind, value)
         except RuntimeError as error:
-            held = f"{attribute}, {value!r}, which is {type(value).__name__}"
-            raise LoweringError(f"{name}: TorchScript cannot hold {held}") from error
+            place, part = _unheld(value, attribute)
+            held = f"{place}, {part!r}, which is {type(part).__name__}"
+            why = (
+                ": an empty one has no type of elements" if isinstance(part, list | dict) and not part else ""
+            )
+            raise LoweringError(f"{name}: TorchScript cannot hold {held}{why}") from error
     for source in sources:
         try:
             module._define(torch._C.ConcreteModuleType.from_jit_type(module._type()), source, resolve)
