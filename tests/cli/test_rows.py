@@ -235,8 +235,8 @@ DOCUMENTED = {
 
 def test_each_column_is_documented_and_is_a_key_of_json() -> None:
     page = (FIXTURES.parent / "docs" / "reference" / "forms.md").read_text("utf-8")
-    table = page.partition("| command | columns |\n|---|---|\n")[2].partition("\n\n")[0]
-    told = dict(line.strip("| ").split(" | ") for line in table.splitlines())
+    lines = page.partition("| command | columns |\n|---|---|\n")[2].partition("\n\n")[0]
+    told = dict(line.strip("| ").split(" | ") for line in lines.splitlines())
     assert told == {
         name: " ".join(f"`{column}`" for column in table.columns[1:]) for name, table in DOCUMENTED.items()
     }
