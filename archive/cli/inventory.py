@@ -20,7 +20,7 @@ from archive.cli.status import Cause, status_of
 from archive.describe.inventory import InventoryRow, inventoried
 from archive.describe.totals import Inventory
 from archive.io.urls import is_url, name_of
-from archive.reader.recognition.kinds import FOLDER_KINDS, FileKind
+from archive.reader.recognition.kinds import ADVICE, FOLDER_KINDS, FileKind
 from archive.render.documents import Unread
 from archive.render.inventory import INVENTORY, dumped, loaded, row_text, totals_text
 
@@ -119,7 +119,7 @@ class _Run:
         name, row = reading.job.label, reading.facts
         is_other = row is not None and row.kind not in INVENTORY_KINDS
         if row is not None and is_other and self._is_refused(reading.job, row.kind):
-            refusal = str(ArchiveError(expected="a model", found=str(row.kind)))
+            refusal = str(ArchiveError(expected="a model", found=f"{row.kind}: {ADVICE[row.kind]}"))
             reading, row = Outcome(reading.job, OutcomeKind.FAILED, refusal), None
         if row is None:
             why = reading.problem

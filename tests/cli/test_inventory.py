@@ -16,6 +16,7 @@ import pytest
 import archive
 from archive.describe.inventory import NO_FINDINGS, InventoryRow, inventoried
 from archive.describe.totals import SUMMED
+from archive.reader.recognition.kinds import ADVICE, FileKind
 from tests.page.browser import data_of
 from tests.support.commands import called, run
 from tests.support.corpus import CALLSTACKS, FIXTURES, KINDS
@@ -86,7 +87,8 @@ def test_a_file_that_is_named_is_to_be_a_model(zoo: Path) -> None:
     assert done.exit_code == 2
     page, model = files_of(done.stdout)
     name = f"{zoo}/page.html"
-    assert page == {"file": name, "error": f"{name}: expected a model, found HTML page"}
+    why = f"expected a model, found HTML page: {ADVICE[FileKind.HTML]}"
+    assert page == {"file": name, "error": f"{name}: {why}"}
     assert model["kind"] == "lite archive"
 
 
