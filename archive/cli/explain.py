@@ -78,7 +78,8 @@ def explain_log(log: Asked) -> ExitStatus:
         causes: LogCauses = {"file": log.log or "-", **causes_facts(explainer, log.top or None, many)}
         printing.write_document(causes, text=CAUSES)
     elif showing.form == SARIF:
-        results = [cause_result(group, _name(log)) for group in explainer.causes.top(log.top or None)]
+        file, groups = log.log or STANDARD_INPUT, explainer.causes.top(log.top or None)
+        results = [cause_result(group, file) for group in groups]
         printing.write_sarif(CAUSE_RULES, results)
     elif log.top is not None:
         printing.show(causes_text(explainer, log.top or None))
@@ -184,8 +185,9 @@ def _check_log(start: bytes, asked: Asked) -> None:
         return
     try:
         recognised = recognise(start, limits=asked.limits, look=False)
-        if recognised.kind is FileKind.CUT and asked.log is not None:  # of which that is the first piece
-            recognised = recognise(asked.log, limits=asked.limits, look=False)
+        if recognised.kind is FileKind.CUT and asked.log is not None:  # that may be its first piece
+            whole = recognise(asked.log, limits=asked.limits, look=False)
+            recognised = recognised if whole.kind is FileKind.GZIP else whole
     except ArchiveError:  # a zip that contradicts itself
         recognised = Recognised(FileKind.ZIP, "a broken zip")
     if recognised.kind not in LOG_KINDS:

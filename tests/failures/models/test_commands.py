@@ -214,6 +214,15 @@ def test_what_is_no_log_is_refused_with_the_way_out(name: str, *, is_input: bool
         )
 
 
+def test_a_packed_model_that_is_no_log_is_refused_however_large(tmp_path: Path) -> None:
+    """Of which one piece is read, which reads like a zip that was cut."""
+    log = tmp_path / "model.gz"
+    log.write_bytes(gzip.compress(b"PK\3\4" + bytes(range(256)) * 1000))
+    done = run("symbolicate", FILES[0], "--log", log)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"model.gz: a zip without its end" in done.stderr
+
+
 def test_a_log_without_failures_is_said_to_have_none(tmp_path: Path) -> None:
     """Of one model and of several; one with failures, however they end, isn't."""
     (tmp_path / "app.log").write_bytes(b"started\n")
