@@ -8,7 +8,8 @@ and profiles. Needs PyTorch. The steps of lowering and running, each by its file
 2. ``lower/handles`` gives each operation a debug handle.
 3. A backend of the ``registry`` preprocesses the graphs to a state: ``aten/`` and ``demo/`` are backends.
 4. ``lower/links`` generates TorchScript that executes the state, and ``lower/lowering`` makes a module of it.
-5. ``lower/saving`` saves this module with the model's source for each debug handle.
+5. ``lower/saving`` saves this module with the model's source for each debug handle. ``programs/`` lowers
+   parts of a program of ``torch.export`` instead, which stays a program.
 6. ``delegate`` runs it in this process, ``effectful`` also does its side effects; ``recording`` records its
    calls. ``stock/`` profiles any archive in stock PyTorch.
 
@@ -24,9 +25,10 @@ from archive.backend.graph.folding import folded
 from archive.backend.lower.codegen import compile_error
 from archive.backend.lower.handles import DebugHandles, generate_debug_handles
 from archive.backend.lower.links import Ahead
-from archive.backend.lower.lowering import lower
+from archive.backend.lower.lowering import lower, lower_to_torchscript
 from archive.backend.lower.reloading import load_archive
 from archive.backend.lower.saving import Saved, lowered_archive, save_lowered
+from archive.backend.programs.profiling import profile_program
 from archive.backend.registry import (
     Backend,
     Link,
@@ -66,8 +68,10 @@ __all__ = [
     "generate_debug_handles",
     "load_archive",
     "lower",
+    "lower_to_torchscript",
     "lowered_archive",
     "profile_archive",
+    "profile_program",
     "register_backend",
     "save_lowered",
     "unregister_backend",

@@ -17,6 +17,8 @@ from archive.base.errors import LoweringError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import torch
+
     from archive.backend.graph.graphs import Graph, Operation, Schema
 
     GenerateDebugHandles = Callable[[Graph], dict[Operation, int]]
@@ -42,17 +44,22 @@ class Link(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A module to lower.
+    """A module to lower, or a partition of an exported program.
 
     Attributes:
         type_name: its qualified class.
-        graphs: the graph of each method to lower, with all calls followed.
+        graphs: the graph of each method to lower, with all calls followed. That of a partition is made when
+            it is first asked for, which raises a :class:`LoweringError` for what graphs do not have.
         schemas: the schemas of these methods; their first argument is ``self``.
+        program: the partition, a ``torch.export.ExportedProgram`` whose lowered nodes have a debug handle
+            each, ``node.meta["debug_handle"]``; None for a module. Its inputs are tensors, and sizes that are
+            known only when it runs; its results are tensors.
     """
 
     type_name: str
     graphs: Mapping[str, Graph]
     schemas: Mapping[str, Schema]
+    program: torch.export.ExportedProgram | None = None
 
 
 class Runtime(Protocol):
@@ -135,6 +142,9 @@ class Backend:
             it cannot compile.
         runtime: the class of its :class:`Runtime`.
         link: the way in which lowered modules run it.
+        supports: whether a node of an exported program, a ``torch.fx.Node`` that calls an operator, may be
+            part of what is lowered; the rest of the program runs in PyTorch. By default those nodes that
+            ``preprocess`` does not refuse when it gets each of them alone.
 
     Raises:
         LoweringError: the name isn't an identifier, or the runtime isn't a class.
@@ -144,6 +154,7 @@ class Backend:
     preprocess: Preprocess
     runtime: type[Runtime]
     link: Link = Link.INLINE
+    supports: Callable[[torch.fx.Node], bool] | None = None
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -161,6 +172,7 @@ def register_backend(
     preprocess: Preprocess,
     runtime: type[Runtime],
     link: Link | str = Link.INLINE,
+    supports: Callable[[torch.fx.Node], bool] | None = None,
 ) -> Backend:
     """Register a backend for this process; see :class:`Backend`.
 
@@ -170,7 +182,7 @@ def register_backend(
     """
     if link not in [*map(str, Link)]:
         raise LoweringError(f"no link {link!r}; available: {', '.join(Link)}")
-    made = Backend(name, preprocess, runtime, Link(link))
+    made = Backend(name, preprocess, runtime, Link(link), supports)
     if name in _registered or name in BUILT_IN:
         raise LoweringError(
             f"Preprocessing function for backend {name} is already registered. "

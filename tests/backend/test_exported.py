@@ -15,7 +15,7 @@ import torch
 import torch.jit.mobile
 from torch.utils import _pytree as pytree
 
-from archive.backend import BackendError, Delegate, lower, lowered_archive
+from archive.backend import BackendError, Delegate, lower_to_torchscript, lowered_archive
 from archive.backend.conformance.subject import Dispatches
 from archive.base.source_files import is_pytorchs
 from tests.backend.exported_models import MODELS, made
@@ -52,7 +52,7 @@ def test_models_that_torchscript_does_not_take_run_in_stock_pytorch(name: str, w
     with pytest.raises(Exception):  # noqa: B017, PT011 (of many kinds)
         torch.jit.script(model)
     program = exported(model, arguments, way)
-    module = lower(program, "aten")
+    module = lower_to_torchscript(program, "aten")
     expected = program.module()(*arguments)
     assert same(module(*arguments), expected)
     assert same(Delegate.of(module)(*arguments), expected)
@@ -110,7 +110,7 @@ def failing(run: Callable[..., object], arguments: tuple[Any, ...], number: int)
 def test_each_node_that_fails_is_shown_at_the_model_s_lines(name: str, way: str) -> None:
     model, arguments = made(name)
     program = exported(model, arguments, way)
-    module = lower(program, "aten")
+    module = lower_to_torchscript(program, "aten")
     delegate = Delegate.of(module)
     loaded = torch.jit.load(io.BytesIO(lowered_archive(module)))
     nodes = nodes_by_operator(program, arguments)
@@ -129,7 +129,7 @@ def test_each_weight_of_a_wrong_size_fails_in_the_lite_interpreter_with_all_call
 ) -> None:
     model, arguments = made("transformer")
     program = exported(model, arguments, way)
-    module = lower(program, "aten")
+    module = lower_to_torchscript(program, "aten")
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     for name, path in program.graph_signature.inputs_to_parameters.items():
         weight = program.state_dict[path]
@@ -150,7 +150,9 @@ def test_each_weight_of_a_wrong_size_fails_in_the_lite_interpreter_with_all_call
 
 def test_failures_are_at_the_lines_at_which_the_model_itself_fails() -> None:
     model, arguments = made("residual network")
-    loaded = torch.jit.load(io.BytesIO(lowered_archive(lower(exported(model, arguments), "aten"))))
+    loaded = torch.jit.load(
+        io.BytesIO(lowered_archive(lower_to_torchscript(exported(model, arguments), "aten")))
+    )
     count = len(nodes_by_operator(exported(model, arguments), arguments))
     for number in range(1, count + 1):
         own = "".join(traceback.format_exception(failing(model, arguments, number)))

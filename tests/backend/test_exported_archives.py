@@ -12,7 +12,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 from torch.utils import _pytree as pytree
 
-from archive.backend import LoweringError, lower
+from archive.backend import LoweringError, lower_to_torchscript
 from tests.support.corpus import FIXTURES
 from tests.support.sampling import sampled
 
@@ -58,11 +58,11 @@ def test_a_program_is_lowered_or_refused(path: Path) -> None:
     program = torch.export.load(path)
     if kind(path) in REFUSED:
         with pytest.raises(LoweringError) as caught:
-            lower(program, "aten")
+            lower_to_torchscript(program, "aten")
         assert REFUSED[kind(path)] in str(caught.value)
         assert PLACE.search(str(caught.value)) or "symbolic" in str(caught.value)
         return
     arguments, named = program.example_inputs
     expected = pytree.tree_leaves(program.module()(*arguments, **named))
-    found = pytree.tree_leaves(lower(program, "aten")(*arguments, **named))
+    found = pytree.tree_leaves(lower_to_torchscript(program, "aten")(*arguments, **named))
     torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from archive.backend import BackendError, Delegate, LoweringError, lower, lowered_archive
+from archive.backend import BackendError, Delegate, LoweringError, lower_to_torchscript, lowered_archive
 from archive.backend.conformance import examine
 from archive.backend.exported.aliases import USUAL
 from archive.backend.exported.program import check_overloads
@@ -147,10 +147,10 @@ def test_what_a_lowered_program_would_not_do_is_refused_at_its_line(
     program = torch.export.export(kind(), (X,))
     for way, reason in ((program, plain), (program.run_decompositions(), decomposed)):
         if not reason:
-            lower(way, "aten")
+            lower_to_torchscript(way, "aten")
             continue
         with pytest.raises(LoweringError) as caught:
-            lower(way, "aten")
+            lower_to_torchscript(way, "aten")
         said = str(caught.value)
         assert reason in said
         assert said.count("Source code:") == 1
@@ -163,7 +163,7 @@ def test_what_a_lowered_program_would_not_do_is_refused_at_its_line(
 def test_training_is_refused_at_each_buffer() -> None:
     model = nn.Sequential(nn.BatchNorm1d(3), nn.BatchNorm1d(3))
     with pytest.raises(LoweringError) as caught:
-        lower(torch.export.export(model, (X,)), "aten")
+        lower_to_torchscript(torch.export.export(model, (X,)), "aten")
     for number in (0, 1):
         assert f"{number}.num_batches_tracked, {IN_PLACE}" in str(caught.value)
 
@@ -177,7 +177,7 @@ def test_symbolic_sizes_are_refused_once() -> None:
     dynamic = torch.export.Dim.DYNAMIC
     program = torch.export.export(Sized(), (X, 3), dynamic_shapes={"x": {0: dynamic}, "count": dynamic})
     with pytest.raises(LoweringError) as caught:
-        lower(program, "aten")
+        lower_to_torchscript(program, "aten")
     reason = "the argument {} is symbolic; export it without dynamic shapes"
     assert str(caught.value).splitlines() == [reason.format("x"), reason.format("count")]
 
@@ -233,17 +233,14 @@ def test_parameters_and_results_without_a_type_in_torchscript_are_refused(
     function: Callable[..., Any], arguments: tuple[Any, ...], reason: str
 ) -> None:
     with pytest.raises(LoweringError) as caught:
-        lower(exported(function, *arguments), "aten")
+        lower_to_torchscript(exported(function, *arguments), "aten")
     assert str(caught.value) == reason
 
 
-def test_a_program_is_lowered_as_a_whole_and_has_one_method() -> None:
+def test_a_program_has_one_method() -> None:
     program = exported(lambda _, x: x * 2, X)
-    for options in ({"paths": ["norm"]}, {"effects": True}):
-        with pytest.raises(LoweringError, match="an exported program is lowered as a whole"):
-            lower(program, "aten", **options)
     with pytest.raises(LoweringError, match="Method 'other' is not defined"):
-        lower(program, "aten", {"other": {}})
+        lower_to_torchscript(program, "aten", {"other": {}})
 
 
 # --- arguments and results
@@ -275,7 +272,7 @@ class Pair(NamedTuple):
 )
 def test_results_are_those_of_the_model(function: Callable[..., Any]) -> None:
     expected = function(Model(function).eval(), X)
-    module = lower(exported(function, X), "aten")
+    module = lower_to_torchscript(exported(function, X), "aten")
     if isinstance(expected, tuple):
         expected = tuple(expected)
     for found in (module(X), Delegate.of(module)(X)):
@@ -291,7 +288,7 @@ def test_results_are_those_of_the_model(function: Callable[..., Any]) -> None:
 def test_a_number_minus_a_tensor_stays_so_when_decomposed() -> None:
     program = exported(lambda _, x: 1 - x, X).run_decompositions()
     assert "aten.sub.Tensor](args = (1, %args_0)" in str(program.graph)
-    assert torch.equal(lower(program, "aten")(X), 1 - X)
+    assert torch.equal(lower_to_torchscript(program, "aten")(X), 1 - X)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +302,7 @@ def test_a_number_minus_a_tensor_stays_so_when_decomposed() -> None:
 )
 def test_true_as_a_number_is_refused_where_1_makes_another_type(function: Callable[..., Any]) -> None:
     with pytest.raises(LoweringError, match="TorchScript has 1 and 0 for True and False"):
-        lower(exported(function, X), "aten")
+        lower_to_torchscript(exported(function, X), "aten")
 
 
 @pytest.mark.parametrize(
@@ -319,7 +316,7 @@ def test_true_as_a_number_is_refused_where_1_makes_another_type(function: Callab
 )
 def test_true_as_a_number_is_1_elsewhere(function: Callable[..., Any]) -> None:
     expected = function(Model(function), X)
-    found = lower(exported(function, X), "aten")(X)
+    found = lower_to_torchscript(exported(function, X), "aten")(X)
     assert found.dtype == expected.dtype
     assert torch.equal(found, expected)
 
@@ -354,14 +351,14 @@ def test_operators_by_their_other_names_are_lowered(name: str) -> None:
     else:
         program = exported(lambda _, x: operator(x * 1, *BY_OTHER_NAMES.get(name, ())), X)
     assert f"aten.{name}." in str(program.graph)
-    module = lower(program, "aten")
+    module = lower_to_torchscript(program, "aten")
     torch.testing.assert_close(module(X), program.module()(X), rtol=0, atol=0, equal_nan=True)
 
 
 def test_another_overload_than_the_program_s_is_refused() -> None:
     program = exported(lambda _, x: x + x, X)
     graphs = program_of(program)[0].graphs
-    lowered = lower(program, "aten")._c.getattr("__loweredModule__")
+    lowered = lower_to_torchscript(program, "aten")._c.getattr("__loweredModule__")
     check_overloads(lowered, graphs)
     (added,) = (each for each in graphs["forward"].operations() if each.kind == "aten::add")
     added.schema = added.schema.replace("add.Tensor", "add.Scalar")
@@ -376,7 +373,7 @@ def test_checks_that_torchscript_would_leave_out_are_refused() -> None:
     with pytest.raises(
         LoweringError, match="TorchScript leaves out aten::_assert_async, which gives nothing"
     ):
-        lower(program, "aten")
+        lower_to_torchscript(program, "aten")
 
 
 def everything(
@@ -424,7 +421,7 @@ NAMED: dict[str, Any] = {"d": {"a": ONE, "b": ONE}, "pair": (ONE, 2.5), "many": 
 def test_each_call_is_like_the_export_or_refused(
     arguments: tuple[Any, ...], named: dict[str, Any], refusal: str | None
 ) -> None:
-    module = lower(exported(everything, *ALIKE, **NAMED), "aten")
+    module = lower_to_torchscript(exported(everything, *ALIKE, **NAMED), "aten")
     loaded = torch.jit.load(io.BytesIO(lowered_archive(module)))
     given = {**NAMED, **named}
     if refusal is None:
@@ -443,7 +440,7 @@ def test_each_call_is_like_the_export_or_refused(
 
 def test_what_was_exported_by_name_is_given_by_name() -> None:
     program = torch.export.export(Subtract(), (), {"right": X, "left": X * 3})
-    module = lower(program, "aten")
+    module = lower_to_torchscript(program, "aten")
     assert torch.equal(module(left=X * 3, right=X), X * 2)
     with pytest.raises(RuntimeError, match="takes 1 positional"):
         module(X * 3, X)
@@ -490,7 +487,7 @@ def test_regions_without_gradients_give_none() -> None:
     program = torch.export.export(model, (X,))
     assert "wrap_with_set_grad_enabled" in str(program.graph)
     assert not examine("aten", program, good=(X,), elsewhere=False).findings
-    module = lower(program, "aten")
+    module = lower_to_torchscript(program, "aten")
     results = []
     for run in (model, module):
         given = X.clone().requires_grad_()

@@ -184,7 +184,7 @@ def test_what_is_put_on_the_wrapper_stays_on_it() -> None:
 @pytest.mark.parametrize("spec", [{}, {"forward": {}, 3: {}}, "forward", None.__class__], ids=repr)
 def test_a_compile_spec_that_is_none_is_refused(spec: object) -> None:
     with pytest.raises(LoweringError, match="expected method_compile_spec to be a dict by method names"):
-        lower(Block(), "aten", spec)  # type: ignore[arg-type]
+        lower(Block(), "aten", spec)  # type: ignore[call-overload]
 
 
 def test_an_unknown_method_is_refused_in_pytorch_s_words() -> None:

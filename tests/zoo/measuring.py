@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend import LoweringError, lower, save_lowered
+from archive.backend import LoweringError, lower, lower_to_torchscript, save_lowered
 from archive.base.source_files import is_pytorchs
 from archive.debuginfo.sites import GENERATED_FILE
 from tests.zoo import state_program, stock_program
@@ -181,7 +181,7 @@ def _prepared_program(
     torch.export.save(program, folder / "unlowered.pt2")
     (folder / "unlowered.pt2").rename(folder / "unlowered.pt")
     start = _begin()
-    lowered = lower(program, "aten")
+    lowered = lower_to_torchscript(program, "aten")
     _save(lowered, folder, "lowered")
     out = _outcome(folder, start)
     torch.manual_seed(0)

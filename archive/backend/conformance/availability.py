@@ -14,11 +14,10 @@ import torch.jit.mobile
 from archive.backend.conformance.failing import raised
 from archive.backend.conformance.findings import Differs, Unseen, of_error
 from archive.backend.conformance.refusing import refusing
-from archive.backend.conformance.subject import ENDINGS
+from archive.backend.conformance.subject import ENDINGS, in_torchscript
 from archive.backend.delegate import Delegate
 from archive.backend.errors import BackendError
 from archive.backend.lower.codegen import UNAVAILABLE, UNAVAILABLE_WARNING
-from archive.backend.lower.lowering import lower
 from archive.backend.lower.saving import lowered_archive
 from archive.backend.registry import register_backend, unregister_backend
 
@@ -75,7 +74,7 @@ def _refused(subject: Subject, backend: str, what: str) -> Said:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            module = lower(subject.model, backend, subject.full_spec)
+            module = in_torchscript(subject.model, backend, subject.full_spec)
         except Exception as error:  # noqa: BLE001 (whatever a foreign backend raises)
             yield Differs(f"{what}: to be lowered to", of_error(error))
             return

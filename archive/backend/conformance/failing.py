@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from archive.backend.conformance.findings import Differs, Unseen, of_error
-from archive.backend.conformance.subject import Dispatches, observed, of_model
+from archive.backend.conformance.subject import Dispatches, in_torchscript, observed, of_model
 from archive.backend.delegate import Delegate
 from archive.backend.errors import NO_HANDLE, BackendError
-from archive.backend.lower.lowering import lower
 from archive.base.errors import LoweringError
 from archive.debuginfo.frames import FILE, LINE
 
@@ -155,7 +154,7 @@ def unsupported(subject: Subject) -> Said:
     if not subject.unsupported:
         yield Unseen("no unsupported models were given")
     for text, model in subject.unsupported.items():
-        error = raised(partial(lower, model, subject.backend.name))
+        error = raised(partial(in_torchscript, model, subject.backend.name))
         if not isinstance(error, LoweringError):
             yield Differs(f"a LoweringError at {text!r}", of_error(error))
         elif text not in str(error) or not FILE_AND_LINE.search(str(error)):

@@ -20,7 +20,7 @@ from archive.backend.exported.program import exported
 from archive.backend.graph.inlining import inlined
 from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower.handles import DebugHandles
-from archive.backend.lower.lowering import lower
+from archive.backend.lower.lowering import lower, lower_to_torchscript
 from archive.backend.lower.saving import lowered_archive
 from archive.base.errors import LoweringError
 from archive.effects.nested import with_tensors
@@ -48,6 +48,12 @@ class Lowered:
     module: Any
     operations: Mapping[int, Operation]
     recorder: DebugHandles
+
+
+def in_torchscript(model: torch.nn.Module | torch.export.ExportedProgram, *how: Any, **named: Any) -> Any:  # noqa: ANN401
+    """A model, lowered as a whole to a module of TorchScript; the other arguments are those of ``lower``."""
+    is_program = isinstance(model, torch.export.ExportedProgram)
+    return (lower_to_torchscript if is_program else lower)(model, *how, **named)
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ class Subject:
     def lower(self, recorder: DebugHandles | None = None) -> Any:  # noqa: ANN401 (a ScriptModule)
         """Lower the model again."""
         spec = {self.method: {}} if self.spec is None else self.spec
-        return lower(self.model, self.backend.name, spec, recorder=recorder)
+        return in_torchscript(self.model, self.backend.name, spec, recorder=recorder)
 
     @cached_property
     def lowered(self) -> Lowered:

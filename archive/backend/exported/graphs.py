@@ -4,8 +4,9 @@ Parameters, buffers and other tensors of the program become constants where they
 ``getitem`` takes from an operator's results is that result. The nodes of a region without gradients
 (``wrap_with_set_grad_enabled``) become operations like others; what they return is detached.
 
-Graphs are static: operators on sizes are refused, and so are the operators that hold other graphs (``cond``),
-and writes to the program's own tensors.
+Operators on sizes are refused, and so are the operators that hold other graphs (``cond``), and writes to the
+program's own tensors. The sizes of a program's tensors are fixed; those of a partition may vary, and it is
+given sizes as integers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from archive.backend.exported.aliases import usual
-from archive.backend.exported.signature import is_symbolic
+from archive.backend.exported.signature import SYMBOLS, is_symbolic
 from archive.backend.exported.traces import Sites
 from archive.backend.graph.graphs import Block, Graph, Operation, elements
 from archive.backend.graph.placing import Placing
@@ -64,12 +65,16 @@ CHANGED = {
 class ProgramGraphBuilder:
     """Makes the graph of one program.
 
+    Args:
+        is_dynamic: whether the sizes of tensors may vary.
+
     Attributes:
         refused: why nodes cannot be lowered, each with its source.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, is_dynamic: bool = False) -> None:
         self.refused: dict[str, None] = {}
+        self._is_dynamic = is_dynamic
         self._program = program
         self._types: dict[int, str] = {}
         self._body = Block()
@@ -90,7 +95,7 @@ class ProgramGraphBuilder:
                 self._own[node] = spec.target, held[spec.target]
             elif spec.kind is InputKind.USER_INPUT:
                 given.append(node)
-                if is_symbolic(node.meta["val"]):
+                if self._varies(node):
                     self._refuse(f"the argument {node.name} is symbolic; export it without dynamic shapes")
             else:
                 self._refuse(f"inputs of the kind {spec.kind.name} are not supported: {node.name}")
@@ -168,10 +173,10 @@ class ProgramGraphBuilder:
     def _call(self, node: Node, holder: Any) -> None:  # noqa: ANN401
         """Add the operation of a node."""
         target = node.target
-        if any(is_symbolic(each.meta.get("val")) for each in node.all_input_nodes):
+        if any(map(self._varies, node.all_input_nodes)):
             self._values[node] = self._new("Tensor")
             return  # what made it so is refused
-        if is_symbolic(node.meta.get("val")):
+        if self._varies(node) or isinstance(node.meta.get("val"), SYMBOLS):
             raise self._error("a size, or a number, is only known when it runs", node)
         if target is operator.getitem:
             source, place = node.args
@@ -189,6 +194,10 @@ class ProgramGraphBuilder:
             self._without_gradients(node, holder)
         else:
             raise self._unsupported(node, holder)
+
+    def _varies(self, node: Node) -> bool:
+        """Whether a value, or its size, is refused since it is known only when the program runs."""
+        return not self._is_dynamic and is_symbolic(node.meta.get("val"))
 
     def _unsupported(self, node: Node, holder: Any) -> LoweringError:  # noqa: ANN401
         """The error for a node that calls no operator; one that holds graphs may have its source in these."""
@@ -352,6 +361,7 @@ class ProgramGraphBuilder:
     def _placed(self, operation: Operation, node: Node) -> Operation:
         """The same operation, given the range and the call stack of a node."""
         self._placing.put(operation, self._sites.of(node, operation.kind))
+        operation.node = node.name
         return operation
 
     def _new(self, kind: str) -> int:

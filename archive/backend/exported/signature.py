@@ -37,6 +37,9 @@ PLAIN_TYPES: dict[type, JitType] = {
     str: torch._C.StringType.get(),
 }
 
+SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+"""The classes of numbers that are known only when the program runs."""
+
 
 def is_symbolic(value: object) -> bool:
     """Whether a value, or a size in it, is known only when the program runs."""
@@ -44,7 +47,7 @@ def is_symbolic(value: object) -> bool:
         return any(isinstance(size, torch.SymInt) for size in value.shape)
     if isinstance(value, list | tuple):
         return any(map(is_symbolic, value))
-    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+    return isinstance(value, SYMBOLS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,15 +229,15 @@ def _is_instance(kind: str, others: list[str]) -> Any:  # noqa: ANN401
 
 def _constant(operation: Operation, output: int, value: Any) -> Operation:  # noqa: ANN401
     """A constant that takes the place of an operation, for one of its outputs."""
-    span, shown, stack = operation.range, operation.shown, operation.stack
-    return Operation("prim::Constant", [], [output], "", value, operation.path, [], span, shown, stack)
+    span, shown, stack, node = operation.range, operation.shown, operation.stack, operation.node
+    return Operation("prim::Constant", [], [output], "", value, operation.path, [], span, shown, stack, node)
 
 
 def _copy(operation: Operation, inputs: list[int], blocks: list[Block]) -> Operation:
     """The same operation with other inputs and blocks, in a fifth of the time of ``dataclasses.replace``."""
     kind, outputs, schema, value = operation.kind, operation.outputs, operation.schema, operation.value
-    span, shown, stack = operation.range, operation.shown, operation.stack
-    return Operation(kind, inputs, outputs, schema, value, operation.path, blocks, span, shown, stack)
+    span, shown, stack, node = operation.range, operation.shown, operation.stack, operation.node
+    return Operation(kind, inputs, outputs, schema, value, operation.path, blocks, span, shown, stack, node)
 
 
 def _length(factors: list[Any]) -> int:

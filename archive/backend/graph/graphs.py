@@ -55,6 +55,7 @@ class Operation:
         range: its range in the model's source; None if unknown.
         shown: the text by which PyTorch shows that range; "" if unknown.
         stack: the calls that lead to it, outermost first.
+        node: the name of the node of an exported program that it was made of; "" in other graphs.
     """
 
     kind: str
@@ -67,6 +68,7 @@ class Operation:
     range: SourceRange | None = None
     shown: str = ""
     stack: tuple[StackCall, ...] = ()
+    node: str = ""
 
 
 @dataclass(slots=True, eq=False)

@@ -23,25 +23,18 @@ no longer available           running raises the same
 ============================  ===========================================================================
 
 The compile spec says for each method to lower which options the backend gets.
-
-Parts of a module can be lowered, each named by its path: ``encoder``, ``blocks.1``; the module around them
-stays. The parts of an eager module are replaced, and then the module is scripted. A scripted or loaded module
-no longer has Python source: PyTorch replaces the parts in a copy, and with them their types wherever they
-stand. So a part is refused if another module has its type.
 """
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Mapping
 from functools import partial
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
-from archive.backend.exported.program import check_overloads, exported
+from archive.backend.exported.program import METHOD, check_overloads, exported
 from archive.backend.graph.inlining import compiled_name, inlined, unmangled
 from archive.backend.lower import codegen
 from archive.backend.lower.carried import carrying, write_table
@@ -55,6 +48,7 @@ from archive.backend.lower.links import (
     linked,
     resolved,
 )
+from archive.backend.lower.parts import called_methods, with_lowered_parts
 from archive.backend.lower.scripting import ranges_of, refusal, scripted_module
 from archive.backend.lower.wrappers import (
     EFFECTS_ARGUMENTS,
@@ -63,6 +57,7 @@ from archive.backend.lower.wrappers import (
     EFFECTS_TENSORS,
     lowered_parts,
 )
+from archive.backend.programs.lowering import lower_program
 from archive.backend.registry import Original, find_backend
 from archive.backend.trial import try_lowered
 from archive.base.errors import LoweringError
@@ -75,98 +70,6 @@ if TYPE_CHECKING:
 
     from archive.backend.lower.effects import WithEffects
     from archive.backend.registry import Backend
-
-    Lower = Callable[[torch.nn.Module, str], torch.jit.ScriptModule]
-
-# --- parts
-
-
-def with_lowered_parts(
-    module: torch.nn.Module, paths: Sequence[str], lower: Lower
-) -> torch.nn.Module | torch.jit.ScriptModule:
-    """A copy of a module with its parts lowered; parameters and buffers are shared.
-
-    Returns:
-        A scripted module if ``module`` is one, else an eager one.
-    """
-    if isinstance(paths, str) or not all(isinstance(path, str) for path in paths):
-        raise LoweringError(f"expected a list of paths, found {paths!r}")
-    for number, path in enumerate(paths):
-        _check_path(module, path)
-        if path in paths[:number]:
-            raise LoweringError(f"{path} is named twice")
-        for other in paths[:number]:
-            if f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}."):
-                raise LoweringError(f"{path} and {other} are in one another; lower parts that are not")
-    if not paths:
-        raise LoweringError("expected the path of a part to lower, found none")
-    if isinstance(module, torch.jit.ScriptModule):
-        return _with_replaced_parts(module, paths, lower)
-    for path in paths:
-        module = _with_part(module, path.split("."), lower(module.get_submodule(path), path))
-    return module
-
-
-def called_methods(module: torch.jit.ScriptModule, path: str) -> list[str]:
-    """The methods of a scripted module's part that other modules call; ``forward`` if there are none.
-
-    A traced module that is called twice has a method for each call: ``forward``, ``forward1``.
-    """
-    kind = attrgetter(path)(module)._c._type().annotation_str
-    others = [part._c for part in module.modules() if part._c._type().annotation_str != kind]
-    methods = (other._get_method(name) for other in others for name in other._method_names())
-    calls = (call for method in methods for call in method.graph.findAllNodes("prim::CallMethod"))
-    names = [call.s("name") for call in calls if next(call.inputs()).type().annotation_str == kind]
-    return sorted(set(names)) or ["forward"]
-
-
-def _check_path(module: torch.nn.Module, path: str) -> None:
-    """Make sure that a path leads to a module that can be called. After the path, the words are PyTorch's."""
-    part = module
-    for name in path.split("."):
-        if not hasattr(part, name):
-            known = ", ".join(child for child, _ in part.named_children()) or "none"
-            raise LoweringError(
-                f"part {path!r}: {_type_of(part)} does not have a field with name '{name}'; modules: {known}"
-            )
-        part = getattr(part, name)
-        if not isinstance(part, torch.nn.Module):
-            raise LoweringError(f"part {path!r}: Attribute named {name} is not a Module")
-    if _type_of(part) in ("ModuleList", "ModuleDict"):
-        known = ", ".join(f"{path}.{child}" for child, _ in part.named_children()) or "none"
-        raise LoweringError(f"part {path!r}: a {_type_of(part)} has no forward; lower its modules: {known}")
-
-
-def _type_of(module: torch.nn.Module) -> str:
-    """The class of a module, by its own name."""
-    return getattr(module, "original_name", type(module).__name__)
-
-
-def _with_part(module: torch.nn.Module, names: Sequence[str], part: torch.nn.Module) -> torch.nn.Module:
-    """A copy of an eager module, and of those on the way, in which a part is another one."""
-    copied = copy.copy(module)
-    name, *rest = names
-    held = module.get_submodule(name)
-    copied._modules = {**module._modules, name: _with_part(held, rest, part) if rest else part}
-    return copied
-
-
-def _with_replaced_parts(
-    module: torch.jit.ScriptModule, paths: Sequence[str], lower: Lower
-) -> torch.jit.ScriptModule:
-    """A copy of a scripted module with its parts lowered."""
-    types = {path: part._c._type().annotation_str for path, part in module.named_modules()}
-    for path in paths:
-        same = [other for other in types if types[other] == types[path] and other != path]
-        if same:
-            raise LoweringError(
-                "Selective lowering is only supported for module hierarchies with unique types: part "
-                f"{path!r} and {same[0]!r} have one; lower parts of the eager module, or the part around both"
-            )
-    left = iter(paths)
-    made: Any = torch._C._jit_to_backend_selective(module, lambda part: lower(part, next(left)), list(paths))
-    return made
-
 
 # --- compile spec
 
@@ -210,6 +113,27 @@ MEMBERS_TYPE = torch._C.ListType(torch._C.TupleType([STR_TYPE, STR_TYPE, STR_TYP
 DICT_BY_METHOD_TYPE = torch._C.DictType(STR_TYPE, ANY_TYPE)
 
 
+@overload
+def lower(
+    module: torch.export.ExportedProgram,
+    backend: str,
+    method_compile_spec: Mapping[str, Any] | None = None,
+    *,
+    paths: Sequence[str] | None = None,
+) -> torch.export.ExportedProgram: ...
+@overload
+def lower(
+    module: torch.nn.Module,
+    backend: str,
+    method_compile_spec: Mapping[str, Any] | None = None,
+    *,
+    paths: Sequence[str] | None = None,
+    recorder: DebugHandles | None = None,
+    effects: bool = False,
+    example_inputs: Sequence[Any] = (),
+    calls: Sequence[Sequence[Any]] = (),
+    entries: int = MOST_ENTRIES,
+) -> torch.jit.ScriptModule: ...
 @without_collecting()
 def lower(
     module: torch.nn.Module | torch.export.ExportedProgram,
@@ -222,18 +146,22 @@ def lower(
     example_inputs: Sequence[Any] = (),
     calls: Sequence[Sequence[Any]] = (),
     entries: int = MOST_ENTRIES,
-) -> torch.jit.ScriptModule:
+) -> torch.jit.ScriptModule | torch.export.ExportedProgram:
     """Lower a module or parts of it, or an exported program, to a backend.
 
+    Of a program, the nodes that the backend supports are lowered, in as few partitions as possible; PyTorch
+    runs the rest. ``torch.export.save`` writes what is returned, and ``torch.export.load`` reads it where
+    :mod:`archive.backend` is imported.
+
     Args:
-        module: a scripted, traced or eager module, or a ``torch.export.ExportedProgram`` without dynamic
-            shapes. It is not changed; parameters and buffers are shared.
+        module: a scripted, traced or eager module, or a ``torch.export.ExportedProgram``. It is not changed;
+            parameters and buffers are shared.
         backend: name of a registered backend.
         method_compile_spec: for each method to lower the backend's own options, a dict by their names; by
             default only ``forward``, without options, or those methods of a scripted module's part that are
             called.
         paths: the parts to lower, each by the attributes that lead to it, joined by dots; by default the
-            module as a whole.
+            module as a whole. In a program, parts are the modules that it was exported from.
         recorder: gives out the debug handles; by default a new one, whose start depends on the module.
         effects: capture the side effects of an eager module's ``forward``. The lowered module has none: it
             takes the state as inputs, and returns the values to put there, which
@@ -246,23 +174,22 @@ def lower(
 
     Returns:
         The wrapper of the lowered module, with the methods of ``method_compile_spec``. With ``paths``, the
-        module scripted, with such wrappers in the places of its parts. That of an exported program raises
-        for arguments of other sizes or types, or with other values in the places of numbers, texts and None.
+        module scripted, with such wrappers in the places of its parts. Of a program, a program with the same
+        parameters, results and changes of buffers.
 
     Raises:
         LoweringError: the backend or a method does not exist, the compile spec is invalid, a part is lowered
             already, PyTorch does not script the module, or operations are not supported; the error names all
-            of these, with their source ranges. A ``CaptureError``, which is one, says that the side effects
-            cannot be captured.
+            of these, with their source ranges. Of a program, no operation is supported. A ``CaptureError``,
+            which is one, says that the side effects cannot be captured.
         OSError: the folder for temporary files cannot be written.
     """
     chosen = find_backend(backend)
     if isinstance(module, torch.export.ExportedProgram):
-        if paths is not None or effects:
-            raise LoweringError("an exported program is lowered as a whole, and by its graph alone")
-        original, checks = exported(module)
-        spec = checked_spec(method_compile_spec, original.graphs.__contains__)
-        return _lowered(chosen, original, spec, recorder, checks=checks)
+        if effects or recorder is not None:
+            raise LoweringError("a program has its effects in its signature, and its own debug handles")
+        spec = checked_spec(method_compile_spec, METHOD.__eq__)
+        return lower_program(module, chosen, spec[METHOD], paths)
     if not isinstance(module, torch.nn.Module):
         raise LoweringError(f"expected a module or an exported program, found {module!r}")
     if calls and (example_inputs or not effects):
@@ -285,6 +212,34 @@ def lower(
         raise
     try_lowered(untried, made)
     return made
+
+
+@without_collecting()
+def lower_to_torchscript(
+    program: torch.export.ExportedProgram,
+    backend: str,
+    method_compile_spec: Mapping[str, Any] | None = None,
+    *,
+    recorder: DebugHandles | None = None,
+) -> torch.jit.ScriptModule:
+    """Lower an exported program as a whole to a module of TorchScript.
+
+    Args:
+        program: without dynamic shapes, and whose operators the backend supports. It is not changed;
+            parameters and buffers are shared.
+        backend: see :func:`lower`, also for the other arguments.
+
+    Returns:
+        The wrapper of the lowered module. It raises for arguments of other sizes or types, or with other
+        values in the places of numbers, texts and None.
+
+    Raises:
+        LoweringError: see :func:`lower`; or TorchScript has no type for a parameter or result.
+    """
+    chosen = find_backend(backend)
+    original, checks = exported(program)
+    spec = checked_spec(method_compile_spec, original.graphs.__contains__)
+    return _lowered(chosen, original, spec, recorder, checks=checks)
 
 
 def _lowered_whole(

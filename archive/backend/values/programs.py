@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
 
+from archive.backend.errors import NO_HANDLE
+from archive.backend.programs.delegates import delegate, handle_of
 from archive.backend.values.observing import Recorder, changed_ranges
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE
 from archive.reader.lookups.nodes import ProgramNode, place_of_node
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from archive.formats.exported.program import Program
 
 EXPORTED = "exported program"
-INNER = "inner graphs"
+INNER, LOWERED = "inner graphs", "lowered operations"
 COND, WHILE = "cond", "while_loop"
 
 
@@ -76,6 +79,8 @@ class _Nodes(torch.fx.Interpreter):  # type: ignore[misc]  # PyTorch has no type
         if n.op != "call_function":
             return super().run_node(n)
         target: Any = n.target
+        if target is delegate:
+            return self._lowered(n)
         if isinstance(target, torch._ops.HigherOrderOperator):
             return self._higher_order(n, target.name())
         schema = getattr(target, "_schema", None)
@@ -102,6 +107,22 @@ class _Nodes(torch.fx.Interpreter):  # type: ignore[misc]  # PyTorch has no type
             return carried
         self._recorder.observed.unseen[INNER] += 1
         return super().run_node(n)
+
+    def _lowered(self, n: torch.fx.Node) -> Any:  # noqa: ANN401 (any value)
+        """Run a partition on its backend; what it returns is noted at the nodes that made it."""
+        given = self.fetch_args_kwargs_from_env(n)
+        results = super().run_node(n)
+        holder: Any = n.args[0]
+        graph = self.fetch_attr(holder.target).graph
+        for node, result in zip(graph.output_node().args[0], results, strict=True):
+            made = node
+            while made.target is getitem:
+                made = made.args[0]
+            self._recorder.note(made.target._schema.name, (), given, result)
+            self.keys.append(f"{self._scope}{n.name}.{holder.target}/{made.name}")
+        lowered = sum(handle_of(node) != NO_HANDLE for node in graph.nodes)
+        self._recorder.observed.unseen[LOWERED] += lowered - len(results)
+        return results
 
     def _inner(self, n: torch.fx.Node, which: int, given: Sequence[object]) -> Any:  # noqa: ANN401 (any value)
         """Run an inner graph of a node."""

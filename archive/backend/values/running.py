@@ -284,8 +284,15 @@ def _noted(
 
 def _run_exported(source: Source, opened: Archive, call: _Call) -> tuple[Inputs, Observed]:
     """Run an exported program."""
-    program = _program(opened, call.method)
-    return _run_program(opened, program, _loaded(source, opened.file, program.name), call)
+    return _run_program(opened, *exported_program(source, opened, call.method), call)
+
+
+def exported_program(
+    source: Source, opened: Archive, name: str
+) -> tuple[Program, torch.export.ExportedProgram]:
+    """The program of a name, or the only one, and the same as PyTorch loads it."""
+    program = _program(opened, name)
+    return program, _loaded(source, opened.file, program.name)
 
 
 def _run_recorded(_: Source, opened: Archive, call: _Call) -> tuple[Inputs, Observed]:

@@ -123,7 +123,7 @@ class LoadedGraphs:
             for given in sites[0].inputs:
                 names.made(given)
             for site in sites:
-                held = [(name, names.made(name)) for name in _held(site)]
+                held = [(name, names.made(name)) for name, _ in held_graphs(site)]
                 node = replace(site, scopes=path, name=_name(site, names))
                 heads = (_derived(node, name, graph, (), {}) for graph, name in held)
                 groups.append(_LoadedNode(tuple(heads), node, tuple(_fetches(node, names))))
@@ -172,12 +172,12 @@ def _derived(node: NodeSite, name: str, target: str, arguments: tuple[str, ...],
     return NodeSite(name, target, node.scopes, arguments, node.metadata, node.inputs, record, node.tensors)
 
 
-def _held(site: NodeSite) -> Iterator[str]:
-    """The names of the graphs that a node takes."""
+def held_graphs(site: NodeSite) -> Iterator[tuple[str, object]]:
+    """The names of the graphs that a node takes, each with its JSON."""
     for given in _parts(site, "inputs"):
         graph = given.get("arg", {}).get("as_graph") if isinstance(given.get("arg"), dict) else None
         if isinstance(graph, dict):
-            yield str(graph.get("name"))
+            yield str(graph.get("name")), graph.get("graph")
 
 
 def _parts(site: NodeSite, key: str) -> list[dict[str, Any]]:
@@ -267,7 +267,7 @@ def _without_token(
     at = 0 if node.target == WITH_EFFECTS else 2
     if at and not (
         node.target == SUBGRAPH
-        and any((*node.scopes, Scope(node.name, name)) in with_tokens for name in _held(node))
+        and any((*node.scopes, Scope(node.name, name)) in with_tokens for name, _ in held_graphs(node))
     ):
         return group
     if len(inputs) < (at or 1) + 1 or not outputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.base.quick_dataclass import dataclass
 from archive.formats.exported.modules import Instance, parse_modules
 from archive.formats.exported.node_metadata import (
+    CUSTOM,
     FUNCTION,
     FUNCTIONS,
     MODULES,
@@ -25,6 +27,9 @@ from archive.formats.exported.traces import Trace, parse_trace
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from enum import StrEnum
+
+LOWERED_HANDLE = re.compile(r'"debug_handle": (\d+)')
+"""Finds what :mod:`archive.backend.programs` adds to the ``custom`` metadata of lowered nodes, as JSON."""
 
 
 class Scope(NamedTuple):
@@ -96,6 +101,12 @@ class NodeSite:
     def modules(self) -> tuple[Instance, ...]:
         """The module instances in which the node was made, outermost first; empty if none are recorded."""
         return parse_modules(self.metadata[MODULES]) or () if MODULES in self.metadata else ()
+
+    @property
+    def handle(self) -> str | None:
+        """The debug handle in decimal digits; None if the node is not lowered to a backend."""
+        found = LOWERED_HANDLE.search(self.metadata.get(CUSTOM, ""))
+        return None if found is None else found[1]
 
     @cached_property
     def function(self) -> NodeFunction | None:

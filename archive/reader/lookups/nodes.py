@@ -1,9 +1,10 @@
 """Names of nodes → the model source that they were exported from, in PyTorch's words.
 
 A name is a key (``linear_3``, ``cond.true_graph_0/linear``), with the program first if there are several
-(``decoder:linear_3``). A name without a path that the program's own graph does not have is sought in inner
-graphs, which may have it several times. Names that PyTorch gives when it loads the program, and nodes that it
-makes then (``getitem``), have the source of the node that they come from.
+(``decoder:linear_3``), or the debug handle of a lowered node (``17``). A name without a path that the
+program's own graph does not have is sought in inner graphs, which may have it several times. Names that
+PyTorch gives when it loads the program, and nodes that it makes then (``getitem``), have the source of the
+node that they come from.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from archive.debuginfo.profiles.places import (
     SourceLine,
     model_line,
 )
-from archive.formats.exported.loaded import OPERATORS
+from archive.formats.exported.loaded import OPERATORS, held_graphs
+from archive.formats.exported.sites import named_values
 from archive.formats.record_kinds import label_in
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     ModelT = TypeVar("ModelT")
     FoundT = TypeVar("FoundT")
 
+DELEGATE = f"{OPERATORS}higher_order.debug_archive_delegate"
+"""The operator that runs a lowered partition: see :mod:`archive.backend.programs`."""
 EXAMPLES = 3
 """Names that a message lists."""
 TOP = "top"
@@ -110,6 +114,9 @@ def loaded_nodes(programs: Mapping[str, Program]) -> Iterator[ProgramNode]:
 
 def _in_program(program: Program, key: str) -> list[ProgramNode]:
     forms = (program, *program.forms)
+    if key.isdecimal():
+        return [ProgramNode(program, site) for site in program.sites.values() if site.handle == key]
+    key = _in_partitions(program).get(key, key)
     nodes = [ProgramNode(form, form.sites[key]) for form in forms if key in form.sites]
     if not nodes and "/" not in key:
         nodes = [
@@ -118,6 +125,24 @@ def _in_program(program: Program, key: str) -> list[ProgramNode]:
     return list(
         {(node.site.key, node.site.trace, node.site.target): node for node in reversed(nodes)}.values()
     )[::-1]
+
+
+def _in_partitions(program: Program) -> dict[str, str]:
+    """The key of the node that makes each result of a lowered partition, by the result's name."""
+    found = dict[str, str]()
+    for site in program.sites.values():
+        if site.target == DELEGATE and site.record is not None:
+            results = named_values(site.record.get("outputs"))
+            for name, graph in held_graphs(site):
+                made = named_values(graph.get("outputs") if isinstance(graph, dict) else None)
+                pairs = zip(results, made, strict=False)
+                found |= {result: f"{site.key}.{name}/{inner}" for result, inner in pairs}
+    return found
+
+
+def has_lowered_nodes(programs: Mapping[str, Program]) -> bool:
+    """Whether programs have nodes with debug handles: those that were lowered to a backend."""
+    return any(site.handle is not None for program in programs.values() for site in program.sites.values())
 
 
 def why_unknown(programs: Mapping[str, Program], name: str) -> str:
