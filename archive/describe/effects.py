@@ -1,15 +1,17 @@
-"""The side effects of an archive's methods, as Python text, each with the model's line."""
+"""The side effects of an archive's methods or programs, as Python text, each with the model's line."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, cast
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, counted
 from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 from archive.formats.effects import EFFECTS
+from archive.formats.effects.model import Attribute, Effect, Local, Made, MethodEffects, Op, Output
 from archive.formats.effects.source_text import (
     effect_text,
     graph_text,
@@ -18,12 +20,18 @@ from archive.formats.effects.source_text import (
     source_text,
     value_text,
 )
+from archive.formats.exported.changes import IN_PLACE
+from archive.reader.lookups.nodes import found_nodes, place_of_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.formats.effects.model import MethodEffects
+    from archive.formats.effects.model import Source
+    from archive.formats.exported.program import Program
     from archive.reader.archive import Archive
+
+
+NO_HANDLE, FORWARD = -1, "forward"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ class MethodInspection:
     """The effects of one method, or of one of its entries.
 
     Attributes:
-        method: its name.
+        method: its name; of a program ``forward``, with the program's name before it if there are several.
         entry: number of the entry, from 1; 0 for a method with one table.
         graph: inputs and outputs of its graph, as text.
         result: its return value, as Python.
@@ -106,7 +114,9 @@ class EffectsInspection:
 
 @bounded
 def inspect_effects(archive: Archive) -> EffectsInspection:
-    """List the side effects of an archive's methods."""
+    """List the side effects of an archive's methods, or of its programs."""
+    if programs := [each for program in archive.programs.values() for each in _program(archive, program)]:
+        return EffectsInspection(archive.file, programs, [])
     table = archive.effects
     if table is None:
         raise ArchiveError(f"no effects ({EFFECTS}) in it", file=archive.file)
@@ -155,6 +165,50 @@ def _method(
         guards,
         defaults,
     )
+
+
+def _program(archive: Archive, program: Program) -> Iterator[MethodInspection]:
+    """The effects of a program: what its signature changes, and a note of what may change besides."""
+    in_place = sum(bool(IN_PLACE.fullmatch(site.target)) for site in program.sites.values())
+    notes = [f"{counted(in_place, 'operation')} in place, whose changes the signature does not have"]
+    changes = program.outputs.changes
+    if not (changes or in_place):
+        return
+    name = f"{program.name}:{FORWARD}" if len(archive.programs) > 1 else FORWARD
+    table = _table(program, name)
+    effects = [
+        EffectFacts(str(effect.op), effect_text(effect), NO_HANDLE, *_maker_line(program, change.maker))
+        for effect, change in zip(table.effects, changes, strict=True)
+    ]
+    graph, result = graph_text(table), value_text(table.result)
+    yield MethodInspection(table.method, 0, graph, result, effects, notes if in_place else [], [], [])
+
+
+def _table(program: Program, method: str) -> MethodEffects:
+    """The table of a program, whose graph takes the arguments, and of the model what changes."""
+    places = [
+        Local(change.name)
+        if change.is_argument
+        else reduce(Attribute, change.name.split("."), cast("Source", Local("self")))
+        for change in program.outputs.changes
+    ]
+    effects = [
+        Effect(Op.COPY, place, value=Output(change.number))
+        for place, change in zip(places, program.outputs.changes, strict=True)
+    ]
+    arguments = [Local(each.name) for each in program.inputs or () if each.name]
+    results = [*map(Output, program.outputs.results)]
+    result = results[0] if len(results) == 1 else Made("tuple", tuple(results))
+    return MethodEffects(method, tuple(dict.fromkeys([*arguments, *places])), result, tuple(effects))
+
+
+def _maker_line(program: Program, maker: str) -> tuple[str, str]:
+    """File and line number of the statement that makes a value, and the line; "" where not known."""
+    for node in found_nodes({program.name: program}, maker):
+        line = place_of_node(node).source
+        if line is not None:
+            return f"{line.file}:{line.number}", line.text
+    return "", ""
 
 
 def _model_line(archive: Archive, handle: int) -> tuple[str, str]:

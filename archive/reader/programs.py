@@ -129,6 +129,7 @@ class Programs(Mapping[str, "Program"]):
             schema=program.schema,
             inputs=program.inputs,
             weights=program.weights,
+            outputs=program.outputs,
         )
 
     def _sites(self, program: Program, record: str) -> Mapping[str, NodeSite]:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.json_text import MAX_DEPTH, is_exact, read_json, words
+from archive.formats.exported.changes import ProgramOutputs, outputs_of
 from archive.formats.exported.inputs import inputs_of, weights_of
 from archive.formats.exported.sites import NodeSite, Scope, named_values
 
@@ -55,6 +56,7 @@ class Program:
         inputs: what its caller provides; None if unknown.
         weights: the model's name of each tensor that its graph takes of it, by the value's name; empty if
             unknown.
+        outputs: what its graph gives; nothing if unknown.
     """
 
     def __init__(
@@ -69,8 +71,10 @@ class Program:
         schema: str = "",
         inputs: tuple[ProgramInput, ...] | None = None,
         weights: Mapping[str, str] | None = None,
+        outputs: ProgramOutputs = ProgramOutputs((), ()),  # noqa: B008 (a constant)
     ) -> None:
         self.name = name
+        self.outputs = outputs
         self.weights = weights or {}
         self.inputs = inputs
         self.release = release
@@ -104,6 +108,7 @@ class Program:
             schema=_schema(tree),
             inputs=inputs_of(tree),
             weights=weights_of(tree),
+            outputs=outputs_of(tree),
         )
 
     @cached_property
