@@ -102,12 +102,12 @@ def test_the_test_of_the_page_runs_as_it_is(installed: None, tmp_path: Path) -> 
     assert "1 passed" in said
 
 
-def test_the_backend_in_one_file_keeps_all_rules(tmp_path: Path) -> None:
+def test_the_tests_of_backends_in_one_file_pass(tmp_path: Path) -> None:
     shutil.copytree(SINGLE_FILE, tmp_path / "backends", ignore=shutil.ignore_patterns("__pycache__"))
     said = ran(
         tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "backends", path=tmp_path / "backends"
     )
-    assert "2 passed" in said
+    assert "4 passed" in said
 
 
 def test_the_page_shows_times_and_what_stock_pytorch_prints(tmp_path: Path) -> None:
