@@ -31,7 +31,6 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.quick_dataclass import dataclass
 from archive.companion.magic import is_companion
 from archive.container.container import Container
-from archive.container.directory import has_end
 from archive.container.names import as_bytes
 from archive.describe.head import releases_named, version_text
 from archive.describe.sizes.account import Part
@@ -57,6 +56,7 @@ from archive.reader.recognition import (
     ZIP_KINDS,
     FileKind,
     head_kind,
+    is_zip,
     kind_in,
     opened_zip,
     recognise_zip,
@@ -235,7 +235,7 @@ class _Known:
 def _row(mapped: Mapped | Fetched) -> InventoryRow:
     if is_companion(mapped.data):
         return _of_companion(mapped)
-    if has_end(mapped.data):
+    if is_zip(mapped.data):
         with Container(mapped, rooted=False) as container:  # whose records go with it
             return _of_zip(container)
     kind = head_kind(mapped)

@@ -10,7 +10,6 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.magic import is_companion
-from archive.container.directory import has_end
 from archive.formats.record_kinds import place_of_companion
 from archive.io.mapped import Fetched, Mapped, by_ranges, in_memory
 from archive.io.urls import is_url
@@ -25,6 +24,7 @@ from archive.reader.recognition import (
     FileKind,
     check_companion,
     head_kind,
+    is_zip,
     opened_archive,
 )
 
@@ -122,7 +122,7 @@ def opened(mapped: Mapped | Fetched, kinds: Collection[FileKind] = ARCHIVE_KINDS
 
         return Archive(None, companion=Companion(mapped.whole()))
     tensor_kinds = TENSOR_KINDS.intersection(kinds)
-    if tensor_kinds and not has_end(mapped.data):
+    if tensor_kinds and not is_zip(mapped.data):
         kind = head_kind(mapped)
         if kind in tensor_kinds:
             return _tensor_file(mapped, kind)

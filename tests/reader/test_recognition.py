@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import pickle
+import struct
 import zipfile
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -18,10 +19,12 @@ import archive
 from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import DEFAULT_LIMITS
 from archive.container.write import new_member
+from archive.describe.inventory import inventoried
 from archive.describe.listing import listed
 from archive.describe.sizes import sizes
 from archive.formats.record_kinds import kind_of
 from archive.reader.recognition import FileKind, recognise
+from archive.reader.recognition.kinds import COMMAND_KINDS
 from tests.support.commands import called, well
 from tests.support.corpus import ARCHIVES, HANDLES, KINDS, NAMED, RELEASES
 from tests.support.cost import loops_below
@@ -135,6 +138,21 @@ def test_what_follows_a_whole_zip_is_told_with_the_way_out(tmp_path: Path) -> No
         f"{tmp_path / 'padded.pt'}: not checked: a zip with 2 other bytes after its end: "
         f"this tool wants it without them: `head -c {size}`\n"
     )
+
+
+@pytest.mark.parametrize("name", ["flatbuffer.ptl", "model.gguf", "program.pte", "tensors.safetensors"])
+def test_a_file_whose_last_data_are_a_zip_is_what_it_begins_as(name: str, tmp_path: Path) -> None:
+    file, kind, last = tmp_path / name, NAMED[name][0], SCRIPT.read_bytes()
+    data = (KINDS / name).read_bytes()
+    if kind is FileKind.SAFETENSORS:  # whose header says how many bytes follow
+        header = b'{"blob":{"dtype":"U8","shape":[%d],"data_offsets":[0,%d]}}' % ((len(last),) * 2)
+        data = struct.pack("<Q", len(header)) + header
+    file.write_bytes(data + last)
+    assert recognise(file).kind is kind
+    assert called("leaks", file).stderr == ""
+    assert inventoried(file).kind is kind
+    if kind in COMMAND_KINDS["sizes"]:
+        assert sizes(file).size == file.stat().st_size
 
 
 def test_an_archive_with_files_beside_its_folder_is_none() -> None:

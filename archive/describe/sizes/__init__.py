@@ -63,13 +63,12 @@ from archive.base.bounded import bounded
 from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.magic import is_companion
-from archive.container.directory import has_end
 from archive.describe.sizes.account import Account, Part, Piece, Size, SizeChange, View, Weight, WeightSize
 from archive.describe.sizes.pieces import companion_pieces, pieces, tensor_pieces
 from archive.io.mapped import by_ranges
 from archive.reader.archive import Archive
 from archive.reader.opening import opened
-from archive.reader.recognition import TENSOR_KINDS, head_kind, opened_zip
+from archive.reader.recognition import TENSOR_KINDS, head_kind, is_zip, opened_zip
 
 if TYPE_CHECKING:
     from archive.io.mapped import Fetched, Mapped, Source
@@ -112,7 +111,7 @@ def _opened(mapped: Mapped | Fetched) -> Archive:
         from archive.reader.companion import Companion  # noqa: PLC0415 (most files aren't companions)
 
         return Archive(None, companion=Companion(mapped.whole()))
-    if not has_end(mapped.data) and head_kind(mapped) in TENSOR_KINDS:
+    if not is_zip(mapped.data) and head_kind(mapped) in TENSOR_KINDS:
         return opened(mapped, TENSOR_KINDS)
     return Archive(opened_zip(mapped))
 

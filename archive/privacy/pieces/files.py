@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 from archive.base import memory
 from archive.companion.magic import is_companion
 from archive.container.container import Container
-from archive.container.directory import has_end
 from archive.reader.opening import opened
-from archive.reader.recognition import OPENED_KINDS, TENSOR_KINDS, head_kind, recognise, recognise_zip
+from archive.reader.recognition import (
+    OPENED_KINDS,
+    TENSOR_KINDS,
+    head_kind,
+    is_zip,
+    recognise,
+    recognise_zip,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +28,10 @@ if TYPE_CHECKING:
 
 def pieces_of(mapped: Mapped, walker: Walker) -> tuple[Recognised, Iterator[FilePiece]]:
     """The kind of a file, and what a walker finds in it."""
-    if not has_end(mapped.data) and head_kind(mapped) in TENSOR_KINDS:
+    if not is_zip(mapped.data) and head_kind(mapped) in TENSOR_KINDS:
         archive = opened(mapped, OPENED_KINDS)
         return archive.recognised, walker.tensor_file(archive)
-    if is_companion(mapped.data) or not has_end(mapped.data):
+    if is_companion(mapped.data) or not is_zip(mapped.data):
         return recognise(mapped, limits=memory.limits()), walker.file(mapped)
     # the directory of a zip is read once for its kind and its pieces
     container = Container(mapped, rooted=False)

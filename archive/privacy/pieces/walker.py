@@ -16,7 +16,6 @@ from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, in_file, one_line
 from archive.companion.magic import is_companion
 from archive.container.container import Container
-from archive.container.directory import has_end
 from archive.container.headers import LOCAL
 from archive.formats.elf.weights import weights_span
 from archive.formats.record_kinds import WEIGHT_KINDS, RecordKind
@@ -36,7 +35,7 @@ from archive.privacy.pieces.piece import FilePiece, RecordEntry, ShiftedPlaces
 from archive.privacy.pieces.tensor_texts import joined_texts, texts_of
 from archive.privacy.pieces.wide_files import COPIES, MARKS, WIDTH, wide_text
 from archive.privacy.pieces.zip_parts import embedded, fields, unlisted
-from archive.reader.recognition import TENSOR_KINDS, FileKind, head_kind, kind_in, recognise_zip
+from archive.reader.recognition import TENSOR_KINDS, FileKind, head_kind, is_zip, kind_in, recognise_zip
 from archive.reader.tensor_files import INDEX, ModelFile, ShardedModel, model_file
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ class Walker:
         """The pieces of a file."""
         if is_companion(mapped.data):
             yield from self._companion(mapped.data, "", RecordKind.COMPANION)
-        elif has_end(mapped.data):
+        elif is_zip(mapped.data):
             with Container(mapped, rooted=False) as container:
                 yield from self.zip(container)
         else:
@@ -264,7 +263,7 @@ class Walker:
                 yield self._packed(data, name, kind)
                 yield from self._companion(data, name, kind)
                 return
-            if has_end(data) and depth < DEEPEST:
+            if is_zip(data) and depth < DEEPEST:
                 yield self._packed(data, name, kind)
                 yield from self._zip_in(data, name, depth)
                 return

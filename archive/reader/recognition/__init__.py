@@ -14,7 +14,8 @@ Zips are recognised by the names of their files; those by ``torch.save`` by thei
 - ``data.pkl`` without these: ``torch.save``, from PyTorch 1.6 on.
 - ``ETRECORD_V0`` outside any folder: an ETRecord of ExecuTorch.
 
-What isn't a zip is recognised by its first bytes (``heads``).
+What isn't a zip is recognised by its first bytes (``heads``). Whether a file is one, its end says, unless it
+begins as a file of tensors or a program: its last data may be a zip, such as a backend's state in a ``.pte``.
 """
 
 from __future__ import annotations
@@ -158,6 +159,8 @@ REFUSED_ENTRIES = 1_000
 """Entries of a zip by ``torch.save`` that are read and checked though the file is refused; of more, names."""
 NAMES_PER_BYTE = 8
 """Bytes of memory that names take, for each byte of the directory."""
+NO_ZIP = re.compile(rb"GGUF|.{4}(?:PTMF|ET[0-9]{2})|.{6}\0\0\{", re.DOTALL)
+"""The first bytes of GGUF, of FlatBuffers, and of safetensors."""
 COMPANION = Recognised(FileKind.COMPANION, "a companion, the debug info of an archive")
 
 
@@ -199,7 +202,7 @@ def _recognise(source: Source, limits: Limits, kinds: Collection[FileKind], *, l
             mapped.close()
             return COMPANION
         wanted: Collection[FileKind] = kinds if look else ()
-        if not has_end(mapped.data):
+        if not is_zip(mapped.data):
             try:
                 return _no_zip(mapped.data, most=_longest_pickle(kinds) if look else 0)
             finally:
@@ -209,6 +212,11 @@ def _recognise(source: Source, limits: Limits, kinds: Collection[FileKind], *, l
             return refused
         with Container(mapped, rooted=False) as container:
             return recognise_zip(container, look=look and _is_worth_a_look(container, kinds))
+
+
+def is_zip(data: Bytes) -> bool:
+    """Whether a file is a zip: it ends as one, and does not begin as a file whose last data may be one."""
+    return NO_ZIP.match(bytes(data[:9])) is None and has_end(data)
 
 
 def _longest_pickle(kinds: Collection[FileKind]) -> int:
@@ -270,7 +278,7 @@ def listed_kind(file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bo
 
 def opened_archive(mapped: Mapped | Fetched, kinds: Collection[FileKind] = ARCHIVE_KINDS) -> Container:
     """Open a mapped archive."""
-    if has_end(mapped.data) and (refused := _many_saved(mapped, kinds)) is not None:
+    if is_zip(mapped.data) and (refused := _many_saved(mapped, kinds)) is not None:
         mapped.close()
         raise refused.refusal(mapped.name)
     container = opened_zip(mapped, kinds)
@@ -300,7 +308,7 @@ def check_companion(mapped: Mapped | Fetched, limits: Limits) -> None:
 
 def opened_zip(mapped: Mapped | Fetched, kinds: Collection[FileKind] = OPENED_KINDS) -> Container:
     """Open a mapped zip of any kind; if it isn't a zip, say what it is, for who works on ``kinds``."""
-    if has_end(mapped.data):
+    if is_zip(mapped.data):
         return Container(mapped, rooted=False)
     try:
         raise _no_zip(mapped.data, most=_longest_pickle(kinds)).refusal(mapped.name)
