@@ -13,9 +13,9 @@ and profiles. Needs PyTorch. The steps of lowering and running, each by its file
 6. ``delegate`` runs it in this process, ``effectful`` also does its side effects; ``recording`` records its
    calls. ``stock/`` profiles any archive in stock PyTorch.
 
-``conformance/`` tests a backend. A backend's ``preprocess`` gets the graphs as the model has them: it can
-simplify them with :func:`folded`, and refuse an operation by a :class:`LoweringError` with the message of
-:func:`compile_error`.
+``conformance/`` tests a backend, ``executorch`` lowers parts of ExecuTorch's programs to one. A backend's
+``preprocess`` gets the graphs as the model has them: it can simplify them with :func:`folded`, and refuse an
+operation by a :class:`LoweringError` with the message of :func:`compile_error`.
 """
 
 from archive.backend.delegate import Delegate

@@ -188,8 +188,8 @@ class ProgramGraphBuilder:
                 (item,) = self._add("aten::__getitem__", inputs, ["Tensor"], node, GETITEM)
                 self._share(inputs, [item])
                 self._values[node] = item
-        elif isinstance(target, torch._ops.OpOverload):
-            self._operator(node, target._schema)
+        elif (overload := overload_of(target)) is not None:
+            self._operator(node, overload._schema)
         elif target is torch.ops.higher_order.wrap_with_set_grad_enabled and node.args[0] is False:
             self._without_gradients(node, holder)
         else:
@@ -383,6 +383,12 @@ class ProgramGraphBuilder:
     def _refuse(self, reason: str, node: object = None) -> None:
         """Note a reason why the program cannot be lowered, with the source of a node."""
         self.refused[str(self._error(reason, node)) if isinstance(node, torch.fx.Node) else reason] = None
+
+
+def overload_of(target: object) -> Any:  # noqa: ANN401 (an OpOverload)
+    """The operator that a node calls, in ExecuTorch's edge dialect too; None if it calls something else."""
+    overload = target if isinstance(target, torch._ops.OpOverload) else getattr(target, "_op", None)
+    return overload if isinstance(overload, torch._ops.OpOverload) else None
 
 
 def _given(kind: str) -> str:

@@ -288,7 +288,7 @@ def _lowered(
     """
     recorder = DebugHandles.of(whole.graphs.values()) if recorder is None else recorder
     before = set(recorder.operations)
-    processed = _preprocessed(backend, whole, spec, recorder)
+    processed = preprocessed(backend, whole, spec, recorder)
     operations = recorder.operations
     kinds = {handle: operations[handle].kind for handle in sorted(operations.keys() - before)}
     parts = linked(backend, whole.schemas, processed, kinds)
@@ -340,7 +340,7 @@ def _lowered(
     return torch.jit._recursive.wrap_cpp_module(wrapper)
 
 
-def _preprocessed(chosen: Backend, whole: Original, spec: dict[str, Any], recorder: DebugHandles) -> Any:  # noqa: ANN401
+def preprocessed(chosen: Backend, whole: Original, spec: dict[str, Any], recorder: DebugHandles) -> Any:  # noqa: ANN401
     """The state that a backend makes of a module; a note names the backend in whatever else it raises."""
     try:
         return chosen.preprocess(whole, spec, partial(generate_debug_handles, recorder))
