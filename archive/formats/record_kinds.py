@@ -153,6 +153,7 @@ class RecordKind(StrEnum):
     CPP = "C++ code"
     KERNELS = "kernel information"
     INSTRUCTIONS = "map of instructions"
+    FRAMES = "frames"
     EXTRA = "extra file"
     FORMAT = "archive format"
     HEADER = "header"
@@ -270,8 +271,8 @@ RUN_KINDS = {
 }
 """What is run, or what modules are made of. What ``torch.save`` pickled isn't code."""
 
-MAPS_TO_SOURCE = {RecordKind.KERNELS, RecordKind.INSTRUCTIONS}
-"""Debug info of compiled models and ETRecords that isn't carried as a `DebugRecord`: nothing runs it."""
+MAPS_TO_SOURCE = {RecordKind.KERNELS, RecordKind.INSTRUCTIONS, RecordKind.FRAMES}
+"""Debug info of compiled models and of ExecuTorch that isn't carried as a `DebugRecord`: nothing runs it."""
 
 GROUP_BY_KIND = {
     **dict.fromkeys(WEIGHT_KINDS, Group.WEIGHTS),
@@ -441,15 +442,16 @@ def kind_in_etrecord(name: str) -> RecordKind:
     return RecordKind.PROGRAM if "/" in name else RecordKind.OTHER
 
 
-PROGRAM_RECORD, BLOBS, NAMED, SEGMENTS = "program", "blobs/", "named/", "segments/"
+PROGRAM_RECORD, FRAMES_RECORD, BLOBS, NAMED, SEGMENTS = "program", "frames", "blobs/", "named/", "segments/"
 """The records of ExecuTorch's programs besides tensors: :mod:`archive.formats.tensor_files.executorch`."""
+EXECUTORCH_KINDS = {PROGRAM_RECORD: RecordKind.GRAPH, FRAMES_RECORD: RecordKind.FRAMES}
 EXECUTORCH_FOLDERS = {DATA_FOLDER: RecordKind.TENSOR, BLOBS: RecordKind.COMPILED, NAMED: RecordKind.NAMED}
 
 
 def kind_in_executorch(name: str) -> RecordKind:
     """The kind of a record of an ExecuTorch program."""
-    if name == PROGRAM_RECORD:
-        return RecordKind.GRAPH
+    if name in EXECUTORCH_KINDS:
+        return EXECUTORCH_KINDS[name]
     folders = (kind for folder, kind in EXECUTORCH_FOLDERS.items() if name.startswith(folder))
     return next(folders, RecordKind.OTHER)
 

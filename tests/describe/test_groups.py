@@ -13,7 +13,14 @@ import archive
 from archive.base.errors import ArchiveError
 from archive.describe.inventory import inventoried
 from archive.describe.sizes.account import GROUP_OF_LABEL, STRUCTURE
-from archive.formats.record_kinds import DEBUG_KINDS, Group, MetadataKind, RecordKind, SpareKind
+from archive.formats.record_kinds import (
+    DEBUG_KINDS,
+    MAPS_TO_SOURCE,
+    Group,
+    MetadataKind,
+    RecordKind,
+    SpareKind,
+)
 from archive.page.head import head
 from archive.page.shown import Shown
 from archive.page.sizes import SizeTree
@@ -105,5 +112,5 @@ def test_each_kind_of_bytes_counts_as_something() -> None:
         RecordKind.OTHER,
     }
     debug = {kind for kind, group in GROUP_OF_LABEL.items() if group is Group.DEBUG}
-    assert debug == DEBUG_KINDS | {RecordKind.KERNELS, RecordKind.INSTRUCTIONS, *MetadataKind, *SpareKind}
+    assert debug == DEBUG_KINDS | MAPS_TO_SOURCE | {*MetadataKind, *SpareKind}
     assert {kind for kind, group in GROUP_OF_LABEL.items() if group is Group.CONTAINER} == {*STRUCTURE}

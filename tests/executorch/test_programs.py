@@ -19,6 +19,7 @@ from archive.describe.tensor_listing import listed_tensors
 from archive.formats.executorch.frames import read_frames
 from archive.formats.executorch.layout import HEADER_AT, SHORTEST_HEADER
 from archive.formats.exported.traces import build_trace
+from archive.formats.record_kinds import Group
 from archive.formats.tensor_files.executorch import strides
 from archive.reader.lookups.instructions import InstructionNodes
 from tests.support.commands import called, well
@@ -26,6 +27,8 @@ from tests.support.executorch import PROGRAMS, parsed, program_file, with_length
 from tests.support.tensor_files import bytes_of, labels_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from archive.formats.executorch.model import Method
 
 SHOP, XNNPACK = program_file("shop").read_bytes(), program_file("xnnpack").read_bytes()
@@ -162,6 +165,33 @@ def test_frames_are_found_as_leaks() -> None:
     assert "source text" in result.stdout
     assert "emit_stacktrace" in result.stdout
     assert "nothing found" in called("leaks", program_file("shop")).stdout
+
+
+def test_frames_are_debug_info_and_the_rest_is_as_without_them() -> None:
+    plain, framed = (
+        {piece.record: piece for piece in archive.sizes(program_file(name)).pieces if piece.record}
+        for name in ("shop", "framed")
+    )
+    assert "frames" not in plain
+    assert (framed["frames"].group, framed["program"].group) == (Group.DEBUG, Group.CODE)
+    reference = 4  # from the chain to its frames
+    assert framed["program"].stored == plain["program"].stored + reference
+    with archive.open(program_file("framed"), kinds={archive.FileKind.EXECUTORCH}) as opened:
+        program, frames = (bytes(opened.records[name].view()) for name in ("program", "frames"))
+    for method in read_frames(memoryview(program_file("framed").read_bytes())).values():
+        for number in range(len(method.counts)):
+            trace = method.trace(number)
+            for frame in trace.frames if trace else ():
+                for text in (frame.file.encode(), (frame.code or "").encode()):
+                    assert text in frames
+                    assert text not in program
+
+
+def test_stretches_of_a_program_are_no_texts(tmp_path: Path) -> None:
+    called("leaks", program_file("framed"), "--review", tmp_path / "review.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "review.jsonl").read_text("utf-8").splitlines()[1:]]
+    assert "b = self.price(self.goods(second))" in {row["text"] for row in rows}
+    assert not any("\0" in row["text"] for row in rows)
 
 
 def test_frames_are_those_of_the_record() -> None:

@@ -15,9 +15,14 @@ from archive.base import memory
 from archive.base.errors import ArchiveError, shown
 from archive.formats.executorch.program import program_root
 from archive.formats.exported.traces import Trace, TraceFrame
+from archive.formats.schema.flatbuffer import SIZE
 
 if TYPE_CHECKING:
+    from archive.formats.executorch.model import Span
     from archive.formats.schema.flatbuffer_columns import Tables
+
+TEXTS = ("filename", "name", "context")
+"""The fields of a frame that are strings."""
 
 
 class MethodFrames:
@@ -41,7 +46,7 @@ class MethodFrames:
         memory.take(4 * memory.NUMBER * len(frames), "frames of instructions")
         self._stops = np.cumsum(self.counts)
         self._lines = frames.numbers("lineno")
-        self._texts = {name: frames.texts(name) for name in ("filename", "name", "context")}
+        self._texts = {name: frames.texts(name) for name in TEXTS}
 
     @property
     def framed(self) -> int:
@@ -57,7 +62,7 @@ class MethodFrames:
         return Trace(tuple(frames), indented=False, ended=False)
 
     def _frame(self, at: int) -> TraceFrame:
-        file, function, code = (self._text(name, at) for name in ("filename", "name", "context"))
+        file, function, code = (self._text(name, at) for name in TEXTS)
         return TraceFrame(file or "", int(self._lines[at]), function or "", code or None, None)
 
     def _text(self, name: str, at: int) -> str | None:
@@ -76,3 +81,29 @@ def read_frames(data: memoryview) -> dict[str, MethodFrames]:
         _, chains = plan.vectors("chains")
         found[name] = MethodFrames(chains, f"method {shown(name)}")
     return found
+
+
+def frame_spans(root: Tables) -> list[Span]:
+    """Where the frames of all instructions are, in the order of the file.
+
+    Besides these, a program without frames lacks a reference to them in each chain, and perhaps a vtable.
+
+    Args:
+        root: of the program.
+    """
+    _, plans = root.vectors("execution_plan")
+    _, chains = plans.vectors("chains")
+    _, lists = chains.vectors("stacktrace")
+    _, frames = lists.vectors("items")
+    memory.take(8 * memory.NUMBER * (len(lists) + len(frames)), "frames of instructions")
+    found = [(each.places, each.stops) for each in (lists, frames)]
+    found += [frames.text_places(name) for name in TEXTS]
+    for tables, name in ((chains, "stacktrace"), (lists, "items")):
+        starts, counts = tables.stretches(name)
+        found.append((starts[starts > SIZE] - SIZE, (starts + SIZE * counts)[starts > SIZE]))
+    starts, stops = (np.concatenate(each) for each in zip(*found, strict=True))
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(stops[order])
+    is_first = np.concatenate(([True], starts[1:] > ends[:-1]))[: len(starts)]
+    is_last = np.append(is_first[1:], True)[: len(starts)]
+    return [*zip(starts[is_first].tolist(), ends[is_last].tolist(), strict=True)]

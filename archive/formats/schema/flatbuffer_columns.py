@@ -160,6 +160,11 @@ class Tables:
         """One of them."""
         return Tables(self._buffer, self._declared, self.places[number : number + 1])
 
+    @property
+    def stops(self) -> np.ndarray:
+        """The bytes after their last ones (n)."""
+        return self.places + self._sizes
+
     def numbers(self, name: str) -> np.ndarray:
         """The numbers of a field (n), of the type that :func:`column_type` gives."""
         places, field = self._fields(name), self._declared.fields[name]
@@ -223,6 +228,14 @@ class Tables:
     def texts(self, name: str) -> tuple[np.ndarray, Sequence[str]]:
         """The strings that a field refers to: see :meth:`FlatBuffer.texts`."""
         return self._buffer.texts(self.references(name), self._what(name))
+
+    def text_places(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """The strings that a field refers to, with lengths and zeros: where they start and stop (m)."""
+        places = self.references(name)
+        starts = places[places != NOTHING]
+        stops = starts + SIZE + self._buffer.numbers(starts, REFERENCE, f"the length of {self._what(name)}")
+        self._buffer.check(stops > len(self._buffer), starts, self._buffer.within(self._what(name)))
+        return starts, np.minimum(-(-(stops + 1) // SIZE) * SIZE, len(self._buffer))
 
     def _what(self, name: str) -> str:
         return f"{self._declared.name}.{name}"

@@ -1,10 +1,10 @@
 """Programs of ExecuTorch as files of tensors: constants, blobs of backends and named data are records.
 
-``program`` is the FlatBuffer without what is inline in it. ``data/N`` are the elements of the Nth distinct
-constant or first value, in the order of the file; several tensors may share them, and a tensor has the name
-of its parameter where the file says it, else that of its method and value: ``forward.values.3``.
-``blobs/N.BACKEND`` is what a backend made; ``named/KEY`` is data that has a name. ``segments/N`` is a segment
-that nothing refers to.
+``program`` is the FlatBuffer without what is inline in it, and without ``frames``, the stack traces of its
+instructions. ``data/N`` are the elements of the Nth distinct constant or first value, in the order of the
+file; several tensors may share them, and a tensor has the name of its parameter where the file says it, else
+that of its method and value: ``forward.values.3``. ``blobs/N.BACKEND`` is what a backend made; ``named/KEY``
+is data that has a name. ``segments/N`` is a segment that nothing refers to.
 """
 
 from __future__ import annotations
@@ -15,8 +15,17 @@ from typing import TYPE_CHECKING
 
 from archive.base import memory
 from archive.base.errors import ArchiveError, counted, shown
-from archive.formats.executorch.program import read_program
-from archive.formats.record_kinds import BLOBS, DATA_FOLDER, NAMED, PROGRAM_RECORD, SEGMENTS, RecordKind
+from archive.formats.executorch.frames import frame_spans
+from archive.formats.executorch.program import program_root, read_program
+from archive.formats.record_kinds import (
+    BLOBS,
+    DATA_FOLDER,
+    FRAMES_RECORD,
+    NAMED,
+    PROGRAM_RECORD,
+    SEGMENTS,
+    RecordKind,
+)
 from archive.formats.tensor_files.described import FileRecord, TensorFile, header_around, take_tensor
 from archive.formats.tensors.tensor import Tensor
 
@@ -29,8 +38,11 @@ if TYPE_CHECKING:
 
 def read_executorch(data: Bytes) -> TensorFile:
     """Read what a program says of its methods and data. A remote file is fetched whole."""
-    program = read_program(data if isinstance(data, memoryview) else data[: len(data)])
+    data = data if isinstance(data, memoryview) else data[: len(data)]
+    program, frames = read_program(data), frame_spans(program_root(data))
     records = dict(_records(program))
+    if frames:
+        records[FRAMES_RECORD] = FileRecord(RecordKind.FRAMES, tuple(frames))
     spans = _without_overlaps(records)
     size = program.flatbuffer[1]
     outside = header_around(size, [span for span in spans if span[1] <= size])

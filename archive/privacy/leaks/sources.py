@@ -91,7 +91,7 @@ HOLD_PROGRAMS = {RecordKind.COMPANION, RecordKind.ASIDE}
 HOLD_SOURCE = {
     *HOLD_RANGES,
     *(RecordKind.PROGRAM, RecordKind.KERNELS, RecordKind.MODULES, RecordKind.EXTRA, RecordKind.OTHER),
-    *(RecordKind.BYTECODE, RecordKind.EFFECTS, RecordKind.GRAPH, RecordKind.PYTHON),
+    *(RecordKind.BYTECODE, RecordKind.EFFECTS, RecordKind.GRAPH, RecordKind.FRAMES, RecordKind.PYTHON),
 }
 """Records in which a statement of Python is the model's source; code is generated."""
 HOLD_NAMES = {RecordKind.MODULES, RecordKind.OBJECT}

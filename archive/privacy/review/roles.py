@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from archive.base.errors import forgiving
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.elf.parse import is_elf
-from archive.formats.record_kinds import RecordKind
+from archive.formats.record_kinds import PROGRAM_RECORD, RecordKind
 from archive.privacy.pieces.escaped_layers import JsonLayer, unescaped_text
 from archive.privacy.pieces.layers import TO_NUL, PlainLayer, has_wide
 from archive.privacy.pieces.pickle_strings import PickleLayer, is_pickle
@@ -107,7 +107,8 @@ def texts_in(piece: FilePiece) -> PieceTexts:
         return PieceTexts(_each_once(iter(texts), piece), passed_over=passed)
     if is_between(piece):
         return PieceTexts(_each_once(texts_between(piece), piece))
-    if kind in JOINED_KINDS and isinstance(piece.place, ShiftedPlaces) and len(piece.place.at) > 1:
+    is_joined = kind in JOINED_KINDS and piece.record != PROGRAM_RECORD  # whose stretches are no texts
+    if is_joined and isinstance(piece.place, ShiftedPlaces) and len(piece.place.at) > 1:
         if is_pickle(data):
             return PieceTexts(iter([*_of_old_header(piece, apart), *apart.texts]), apart.tables)
         return PieceTexts(_each_once(texts_of_tensor_file(piece), piece))
