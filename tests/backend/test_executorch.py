@@ -34,6 +34,7 @@ from archive import profile_etdump
 from archive.backend import LoweringError, compile_error, find_backend, register_backend, unregister_backend
 from archive.backend.aten.backend import Aten, preprocess
 from archive.backend.exported.graphs import overload_of
+from archive.reader.lookups.own_program import check_own
 from tests.support.commands import called, well
 from tests.support.etdumps import Block, Event, built
 from tests.support.executorch import parsed
@@ -402,6 +403,19 @@ def test_what_the_backend_notes_is_at_its_node_as_the_inspector_has_it(
         linecache.getline(__file__, int(row.name.rpartition(":")[2])).strip() for row in profile.by_line()
     ]
     assert sorted(lines) == ["return self.linear(z) * 3", "y = self.linear(x) + 1", "z = torch.sin(y)"]
+
+
+@pytest.mark.parametrize("name", ["buffer", "dynamic", "apart"])
+def test_a_record_is_of_the_program_that_it_was_made_with(name: str, tmp_path: Path) -> None:
+    program = lowered(exported(name), record=True).to_executorch()
+    program.get_etrecord().save(tmp_path / "m.etrecord")
+    (tmp_path / "m.pte").write_bytes(program.buffer)
+    kinds = {archive.FileKind.EXECUTORCH}
+    with (
+        archive.open(tmp_path / "m.etrecord") as record,
+        archive.open(tmp_path / "m.pte", kinds=kinds) as own,
+    ):
+        assert {*check_own(record, own).methods} == {"forward"}
 
 
 def test_the_commands_read_what_was_lowered(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError, FileKind
+from archive.base.limits import Steps
 from archive.describe.runtime.profile import profile_etdump
 from archive.formats.executorch import xnnpack
+from archive.reader.lookups.instructions import InstructionNodes
 from archive.reader.lookups.own_program import check_own
 from tests.support.commands import called, run, well
 from tests.support.corpus import FIXTURES
@@ -65,6 +67,19 @@ def test_one_other_number_makes_it_another_program(path: str) -> None:
     changed = with_number(XNNPACK, path, CHANGES[path])
     with pytest.raises(ArchiveError, match=r"instruction forward/0:\d .*it was not made with m\.pte"):
         compare("xnnpack", changed)
+
+
+def test_sizes_that_vary_do_so_in_both() -> None:
+    fixed = with_number(program_file("sized").read_bytes(), f"{PLAN} values 0 val shape_dynamism", 0)
+    with pytest.raises(ArchiveError, match=r"instruction forward/0:\d+ .*it was not made with m\.pte"):
+        compare("sized", fixed)
+
+
+def test_values_that_are_written_back_to_buffers_are_added_by_executorch() -> None:
+    with archive.open(record_file("shop")) as opened:
+        nodes, last = InstructionNodes(opened), max(opened.instructions["forward"])
+        for operator, is_added in (("aten::copy_", True), ("copy_.out", True), ("aten::addmm.out", False)):
+            assert nodes.may_lack("forward", last + 1, operator, Steps(100)) is is_added
 
 
 OTHERWISE = {

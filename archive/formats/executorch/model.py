@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 Span = tuple[int, int]
 """A stretch of the file: its first byte, and the byte after its last."""
-DYNAMISM = ("fixed", "bounded", "unbounded")
+FIXED = "fixed"
+DYNAMISM = (FIXED, "bounded", "unbounded")
 
 
 class ProgramTensor(NamedTuple):
@@ -136,7 +137,7 @@ class Method:
         tensor = self.tensors.get(number)
         if tensor is None:
             return self.kinds[number]
-        most = "" if tensor.dynamism == DYNAMISM[0] else "<="
+        most = "" if tensor.dynamism == FIXED else "<="
         return f"{tensor.dtype}[{'x'.join(f'{most}{size}' for size in tensor.shape)}]"
 
 

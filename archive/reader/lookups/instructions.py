@@ -172,13 +172,15 @@ class InstructionNodes:
 
         Args:
             number: in the only chain.
-            operator: as the runtime notes it, ``copy_.out``; "" for a call of a backend.
+            operator: as the program has it, ``aten::copy_``, or the runtime notes it, ``copy_.out``; "" for a
+                call of a backend.
             steps: counts a step for each operator that is compared.
         """
         in_branches = self._inner.get(method, ())
         steps.take(1 + len(in_branches))
         is_before_last = number < self._last.get(method, number)
-        is_written_back = any(added.endswith(f"::{operator.partition('.')[0]}.") for added in ADDED)
+        name = operator.rpartition("::")[2].partition(".")[0]
+        is_written_back = any(added.endswith(f"::{name}.") for added in ADDED)
         is_in_branch = any(not operator or runs(operator, node) for node in in_branches)
         return is_before_last or is_written_back or is_in_branch
 

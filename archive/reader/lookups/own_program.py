@@ -12,8 +12,8 @@ The record is the program's own, if
   quantise or dequantise: at all, by channel, and while they run.
 
 An operator's form that writes into its last argument takes the tensors of the node, then those that it makes,
-and names these again as what it returns. Sizes that vary may be any. Programs that run the same operators on
-tensors of the same types and sizes look the same, whatever their weights are.
+and names these again as what it returns. Sizes that vary do so in both, and may be any. Programs that run the
+same operators on tensors of the same types and sizes look the same, whatever their weights are.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from archive.base.limits import Steps
 from archive.formats.etrecord import edge_program
 from archive.formats.executorch import xnnpack
 from archive.formats.executorch.layout import DELEGATE_CALL, KERNEL_CALL
+from archive.formats.executorch.model import FIXED
 from archive.formats.executorch.program import read_program
 from archive.formats.exported.sites import named_values
 from archive.formats.tensors.dtypes import SCALARS
@@ -66,6 +67,7 @@ class Recorded(NamedTuple):
         return (
             self.dtype in ("", tensor.dtype)
             and len(self.sizes) == len(tensor.shape)
+            and (None in self.sizes) is (tensor.dynamism != FIXED)
             and all(known in (None, size) for known, size in zip(self.sizes, tensor.shape, strict=True))
         )
 
