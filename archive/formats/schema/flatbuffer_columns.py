@@ -163,7 +163,8 @@ class Tables:
     @property
     def stops(self) -> np.ndarray:
         """The bytes after their last ones (n)."""
-        return self.places + self._sizes
+        stops: np.ndarray = self.places + self._sizes
+        return stops
 
     def numbers(self, name: str) -> np.ndarray:
         """The numbers of a field (n), of the type that :func:`column_type` gives."""
