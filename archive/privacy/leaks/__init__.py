@@ -158,7 +158,8 @@ class Finder:
         size = max(len(piece.strings.data), len(piece.data))
         with memory.lent(COPIES * size, "texts that are searched"):
             words = TELLING.among(piece.strings.data)
-            self._take_lines(piece, words)
+            if piece.strings.data:
+                self._take_lines(piece, words)
             self._take_bytes(piece, words)
 
     def _take_lines(self, piece: FilePiece, words: FoundWords) -> None:

@@ -96,7 +96,8 @@ def addresses(data: bytes, words: FoundWords) -> Iterator[Detection]:
         words: of ``AT``, those that are in it.
     """
     end = 0
-    found = (_urls(data), _in_web(data), _mailboxes(data))
+    has_marks = b"@" in data or b"://" in data or b"www." in data
+    found = (_urls(data), _in_web(data), _mailboxes(data)) if has_marks else ()
     for address in merge(*found, key=lambda address: (address.at, -len(address.text))):
         if address.at >= end:
             yield address
@@ -105,7 +106,7 @@ def addresses(data: bytes, words: FoundWords) -> Iterator[Detection]:
         for match in matched(data, start, 0, pattern):
             if max(map(int, match[0].partition(b":")[0].split(b"."))) <= MOST_OF_BYTE:
                 yield Detection(LeakKind.HOST, match.start(), match[0])
-    has_at = any(at in words.in_any_case for at in AT)
+    has_at = any(word in AT for word in words.in_any_case)
     for at in AT_IN_WORDS.finditer(data) if has_at else ():
         low = max(at.start() - MOST_BEFORE, 0)
         before = NAME_BEFORE.search(data[low : at.start()])

@@ -125,6 +125,8 @@ HEX = pattern_of(rb"[a-f0-9]{32,}|[A-F0-9]{32,}")
 
 def keys(data: bytes, words: FoundWords) -> Iterator[Detection]:
     """The key-like strings in a text, which has some words of ``TELLING``."""
+    if not any(words):
+        return
     for word, pattern in ISSUED:
         if word in words.exact:
             for match in matched(data, word, BEFORE.get(word, 0), re.compile(pattern)):
@@ -260,7 +262,7 @@ def entries(data: bytes, words: FoundWords, strings: PieceStrings | None = None)
     is_pickle = any(isinstance(layer, PickleLayer) for layer in layers)
     stored = _stored(strings) if strings else iter(())
     in_bytes = (_in_text(data, words), _of_machines(data, words), _keys_of_entries(data, words))
-    for number, some in enumerate((stored, *in_bytes)):
+    for number, some in enumerate((stored, *in_bytes) if any(words) else (stored,)):
         for detection, is_pickled in some:
             if detection.at not in seen and not (number and is_pickled and is_pickle):
                 seen.add(detection.at)
@@ -341,6 +343,8 @@ def _is_pickled(match: re.Match[bytes]) -> bool:
 
 def variables(strings: bytes, words: FoundWords) -> Iterator[Detection]:
     """The variables of an environment in lines of text that give something away: ``USER=ann``."""
+    if not any(words):
+        return
     for kind, names in CALLS.items():
         for name in names:
             if name.isupper() and name in words.exact:

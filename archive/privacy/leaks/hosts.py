@@ -135,7 +135,7 @@ def hosts(data: bytes, words: FoundWords) -> Iterator[Detection]:
     for mark in present(SYSTEMS, words):
         for match in matched(data, mark, 0, SYSTEM):
             yield Detection(LeakKind.HOST, match.start(1), match[1])
-    if any(word in words.in_any_case for word in NAMES_OF_HOSTS):
+    if any(word in NAMES_OF_HOSTS for word in words.in_any_case):
         for match in CALLED.finditer(data):
             if re.search(rb"[\d-]", match[1]) and is_somebody(match[1]):
                 yield Detection(LeakKind.HOST, match.start(1), match[1])

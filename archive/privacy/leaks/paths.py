@@ -156,7 +156,7 @@ def paths(data: bytes, words: FoundWords | None = None) -> Iterator[Detection]:
     for mark in (b":\\", b":/"):
         for match in matched(data, mark, 1, DRIVE):
             yield from of_path(match.start(), _single(textual(_whole(data, match))), LeakKind.DRIVE)
-    for pattern in (UNC, SHARE):
+    for pattern in (UNC, SHARE) if b"\\" in data else ():
         for match in matched(data, b"\\\\", 0, pattern):
             host = match.lastindex or 1
             yield from of_path(match.start(), b"\\" + _single(_whole(data, match)), LeakKind.UNC)

@@ -148,7 +148,7 @@ def signed(data: bytes, words: FoundWords) -> Iterator[Detection]:
         for match in matched(data, mark, BRACKETS[mark], IN_BRACKETS):
             if is_somebody(match[1]):
                 yield Detection(LeakKind.USER, match.start(1), match[1])
-    if not any(sign in words.in_any_case for sign in SIGNS):
+    if not any(word in SIGNS for word in words.in_any_case):
         return
     for match in SIGNED.finditer(data):
         name = SIGNATURE.match(data, match.end())

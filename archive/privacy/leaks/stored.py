@@ -253,6 +253,8 @@ def _of_settings(layer: Layer, is_telling: Callable[[bytes], bool]) -> Iterator[
 
 def _settings(text: bytes) -> Iterator[tuple[bytes, bytes, int]]:
     """Names, values and places in settings; nothing for other texts."""
+    if text.find(b"\n", 0, -1) < 0:  # one line
+        return
     found: list[tuple[bytes, bytes, int]] = []
     at, count, name, signs = 0, 0, b"", set()
     for line in text.split(b"\n"):

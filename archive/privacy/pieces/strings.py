@@ -22,7 +22,7 @@ import numpy as np
 from archive.base import memory
 from archive.base.patterns import pattern_of
 from archive.debuginfo import frames
-from archive.privacy.pieces.encoded import TENSORS, from_latin, in_latin, is_file, runs, ways_in
+from archive.privacy.pieces.encoded import IN_LATIN, TENSORS, from_latin, in_latin, is_file, runs, ways_in
 from archive.privacy.pieces.escaped_layers import JSON, EscapeLayer, JsonLayer, escaped, is_json, of_json
 from archive.privacy.pieces.framed import is_text
 from archive.privacy.pieces.joined import Joined
@@ -293,8 +293,11 @@ class PieceStrings:
         first, *rest = self._numbers[source : source + 2]
         lines = self._joined.texts[first : rest[0] if rest else None]
         memory.take(memory.NUMBER * len(lines), "places of lines")
+        text = layer.decoded(raw) if changed is None else changed
+        if text == lines[0]:
+            return array("q", [0])
         begins, begin = array("q"), 0
-        for line in _lines(layer.decoded(raw) if changed is None else changed):
+        for line in _lines(text):
             if len(begins) < len(lines) and line == lines[len(begins)]:
                 begins.append(begin)
             begin += len(line) + 1
@@ -356,10 +359,12 @@ class PieceStrings:
 
     def _files(self, layer: Layer, raws: Sequence[bytes], wholes: Sequence[bytes]) -> set[int]:
         """The numbers of strings that are files: any in Latin-1, those of tensors in bytes. They are kept."""
-        files, has_controls = set(), not isinstance(layer, PlainLayer)
+        files = set()
+        has_controls = not isinstance(layer, PlainLayer) and any(map(IN_LATIN.search, wholes))
         for number, whole in enumerate(wholes):
-            may_be_latin = in_latin(whole, has_controls=has_controls)
-            file = from_latin(whole) if may_be_latin else None
+            if not in_latin(whole, has_controls=has_controls):  # files of tensors have controls, too
+                continue
+            file = from_latin(whole)
             if file is None and isinstance(layer, PickleLayer) and TENSORS.match(whole):
                 file = whole
             if file is not None:
@@ -373,14 +378,8 @@ class PieceStrings:
         for raw, text, times, changed in strings:
             known = len(lines)
             if b"\n" in text:
-                several = _lines(text)
-                if len(several) > 1:
-                    several = [line for line in several if len(line) >= SHORTEST]
-                distinct = dict.fromkeys(several, times)
-                if len(distinct) == len(several) and lines.keys().isdisjoint(distinct):
-                    lines |= distinct
-                else:
-                    for line in several:
+                for line in _lines(text):
+                    if len(line) >= SHORTEST:
                         lines[line] = lines.get(line, 0) + times
             elif text in lines:
                 lines[text] += times

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from archive import LeakKind, leaks
 from archive.container.container import Container
 from archive.privacy.pieces import layers as layers_of_strings
-from archive.privacy.pieces.encoded import WAYS
+from archive.privacy.pieces.encoded import IN_LATIN, TENSORS, WAYS
 from archive.privacy.pieces.layers import SpanLayer
 from archive.privacy.pieces.pickle_strings import _of_python, _of_torch, of_pickle
 from archive.privacy.pieces.piece import JsonPlaces
@@ -222,6 +222,11 @@ def test_a_text_is_read_in_every_way(name: str, text: str) -> None:
     assert text in places
     assert places[text].record.split("!")[0] == "extra/x"
     assert found.problems == ()
+
+
+@given(st.from_regex(re.compile(TENSORS.pattern, re.DOTALL)))
+def test_each_file_of_tensors_has_a_control_by_which_strings_are_looked_through(data: bytes) -> None:
+    assert IN_LATIN.search(data)
 
 
 def test_letters_by_chance_are_no_text() -> None:
