@@ -52,6 +52,15 @@ def test_a_value_that_was_stored_before_its_name_is_read() -> None:
         assert users(pickle.dumps([name, {"user": name}], protocol)) == {name}
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("called", ["Host", "Owner", "User"])
+def test_a_module_beside_its_class_is_nobody(form: str, called: str) -> None:
+    pair = f"__torch__.net.{called}", "encoder7"
+    for value in (pair, dict([pair])):
+        assert of_record(FORMS[form](value)) == set()
+        assert of_record(FORMS[form](value).replace(b"__torch__.", b"__other__.")) or value is pair
+
+
 @pytest.mark.parametrize("protocol", range(6))
 def test_texts_of_a_list_are_no_entries_in_a_pickle(protocol: int) -> None:
     columns = ["user", "zqannxz", "host", "gpuxz", "author", "title"]

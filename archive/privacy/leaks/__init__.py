@@ -155,10 +155,10 @@ class Finder:
         """
         if piece.is_packed:
             return
-        size = max(len(piece.strings.data), len(piece.data))
-        with memory.lent(COPIES * size, "texts that are searched"):
-            words = TELLING.among(piece.strings.data)
-            if piece.strings.data:
+        lines = piece.strings.data
+        with memory.lent(COPIES * max(len(lines), len(piece.data)), "texts that are searched"):
+            words = TELLING.among(lines)
+            if lines:
                 self._take_lines(piece, words)
             self._take_bytes(piece, words)
 

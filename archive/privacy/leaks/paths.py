@@ -166,7 +166,7 @@ def paths(data: bytes, words: FoundWords | None = None) -> Iterator[Detection]:
     for mark in present(MARKS_OF_VARIABLES, words):
         for match in matched(data, mark, 0, VARIABLE):
             yield Detection(LeakKind.HOME, match.start(), _single(match[0].rstrip(TRIMMED)))
-    for match in _without_drive(data):
+    for match in _without_drive(data) if b"\\" in data else ():
         for one in of_path(0, b"C:" + _single(match[0]), LeakKind.DRIVE):
             yield one._replace(at=match.start(), text=one.text.removeprefix(b"C:"))
     for match in _without_root(data, words):
@@ -182,7 +182,7 @@ def paths(data: bytes, words: FoundWords | None = None) -> Iterator[Detection]:
             yield Detection(LeakKind.HOME, match.start(), path)
             if not is_word_of_code(match[1]) and match[1] not in NOBODY:
                 yield Detection(LeakKind.USER, match.start(1), match[1])
-    if any(quoted in data for quoted in QUOTED):
+    if b"%" in data and any(quoted in data for quoted in QUOTED):
         from urllib.parse import unquote_to_bytes  # noqa: PLC0415 (few texts have such paths)
 
         for match in IN_URL.finditer(data):

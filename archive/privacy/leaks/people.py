@@ -44,6 +44,8 @@ OF_AUTHORS = frozenset(
 """Names of entries that can only name people, without separators."""
 OF_USERS = OF_AUTHORS | {name.lower().translate(None, SEPARATORS) for name in USERS}
 OF_HOSTS = frozenset(name.lower().translate(None, SEPARATORS) for name in HOSTS)
+OF_CLASS = b"__torch__."
+"""Begins the name of a class, beside which pickles have the name of a module: ``__torch__.net.Host``."""
 NO_NAMES = frozenset(
     b"localhost none null str string unknown username hostname name anonymous various n/a na tbd true false "
     b"undefined optional any 127.0.0.1 0.0.0.0".split()
@@ -103,7 +105,7 @@ PRODUCT = pattern_of(rb"(?<!\bMc)(?<!\bMac)(?<=[a-z])[A-Z]")
 
 def kind_of(name: bytes) -> LeakKind | None:
     """What an entry of a name is about: a user, a host; None for others."""
-    if len(name) > LONGEST_NAME:
+    if len(name) > LONGEST_NAME or name.startswith(OF_CLASS):
         return None
     last = name.rpartition(b".")[2].lower().translate(None, SEPARATORS)
     for one in (last, last.removesuffix(b"s")):

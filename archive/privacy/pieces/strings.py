@@ -294,7 +294,7 @@ class PieceStrings:
         lines = self._joined.texts[first : rest[0] if rest else None]
         memory.take(memory.NUMBER * len(lines), "places of lines")
         text = layer.decoded(raw) if changed is None else changed
-        if text == lines[0]:
+        if text.rstrip(b"\n") == lines[0]:
             return array("q", [0])
         begins, begin = array("q"), 0
         for line in _lines(text):
