@@ -30,15 +30,6 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch.exir.backend.utils import tag_constant_data
 from executorch.exir.graph_module import get_control_flow_submodules
-from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
-from torch.export.graph_signature import (
-    ExportGraphSignature,
-    InputKind,
-    InputSpec,
-    OutputKind,
-    OutputSpec,
-    TensorArgument,
-)
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils import _pytree as pytree
@@ -49,6 +40,7 @@ from archive.backend.lower.codegen import compile_error
 from archive.backend.lower.handles import DebugHandles
 from archive.backend.lower.links import Ahead
 from archive.backend.lower.lowering import preprocessed
+from archive.backend.programs.cutting import Cutting
 from archive.backend.registry import find_backend
 from archive.base.errors import LoweringError
 
@@ -193,7 +185,7 @@ class _Supported(OperatorSupportBase):
     def __init__(self, backend: str, specs: Sequence[CompileSpec], program: Program) -> None:
         self._backend = backend
         self._specs = specs
-        self._program = program
+        self._cutting = Cutting(program)
         self._supports = cache(find_backend(backend).supports or self._is_preprocessed)
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:  # noqa: ARG002 (PyTorch's)
@@ -206,48 +198,10 @@ class _Supported(OperatorSupportBase):
         return makes_tensors and self._supports(node)
 
     def _is_preprocessed(self, node: Node) -> bool:
+        items = [user for user in node.users if user.target is operator.getitem]
+        alone = self._cutting.partition([node, *items]).program
         try:
-            _state(self._backend, _alone(node, self._program), self._specs, DebugHandles())
+            _state(self._backend, alone, self._specs, DebugHandles())
         except LoweringError:
             return False
         return True
-
-
-def _alone(node: Node, program: Program) -> Program:
-    """A program of one node of another one; it has the tensors of that as its own, unless they change."""
-    owner = program.graph_signature
-    changed = owner.buffers_to_mutate.values()
-    own = {
-        spec.arg.name: spec
-        for spec in owner.input_specs
-        if spec.kind is not InputKind.USER_INPUT
-        and spec.target not in changed
-        and node.graph is program.graph
-    }
-    graph, copies, inputs = torch.fx.Graph(), {}, []
-    for each in node.all_input_nodes:
-        copies[each] = graph.placeholder(each.name)
-        copies[each].meta = dict(each.meta)
-        given = InputSpec(InputKind.USER_INPUT, TensorArgument(each.name), None)
-        inputs.append(own.get(each.name, given) if each.op == "placeholder" else given)
-    made = graph.node_copy(node, copies.__getitem__)
-    results = [made]
-    if isinstance(node.meta["val"], list | tuple):
-        results = [graph.call_function(operator.getitem, (made, at)) for at in range(len(node.meta["val"]))]
-        for result, value in zip(results, node.meta["val"], strict=True):
-            result.meta = {**node.meta, "val": value}
-    graph.output(tuple(results))
-    outputs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(result.name), None) for result in results]
-    given_count = sum(spec.kind is InputKind.USER_INPUT for spec in inputs)
-    _, in_spec = pytree.tree_flatten((tuple(range(given_count)), {}))
-    _, out_spec = pytree.tree_flatten(tuple(results))
-    return torch.export.ExportedProgram(
-        root=torch.fx.GraphModule({}, graph),
-        graph=graph,
-        graph_signature=ExportGraphSignature(inputs, outputs),
-        state_dict=program.state_dict,
-        range_constraints={},
-        module_call_graph=[ModuleCallEntry("", ModuleCallSignature([], [], in_spec, out_spec))],
-        constants=program.constants,
-        verifiers=program.verifiers,
-    )

@@ -68,7 +68,8 @@ class Cutting:
 
     def is_own(self, node: torch.fx.Node) -> bool:
         """Whether a node is a tensor of the program that never changes."""
-        return node.op == "placeholder" and node.name in self._own
+        is_input = node.op == "placeholder" and node.graph is self._program.graph_module.graph
+        return is_input and node.name in self._own
 
     def tensor(self, node: torch.fx.Node) -> torch.Tensor:
         """The tensor of the program that a node is."""
