@@ -147,13 +147,13 @@ def config_option(words: str, what: str) -> Callable[[FC], FC]:
     )
 
 
-PROFILER_LOG = "KINETO_LOG_LEVEL", "6"
-"""The variable, and the level at which PyTorch's profiler writes nothing to standard error."""
+QUIET = {"KINETO_LOG_LEVEL": "6", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+"""Levels at which PyTorch's profiler writes nothing to standard error, and its C++ code no warnings."""
 
 
 @contextmanager
 def importing_pytorch(who: str) -> Generator[None]:
-    """A part that imports PyTorch, whose profiler then writes nothing to standard error.
+    """A part that imports PyTorch, which then writes no warnings of its own to standard error.
 
     Args:
         who: the command or option that needs it.
@@ -161,7 +161,8 @@ def importing_pytorch(who: str) -> Generator[None]:
     Raises:
         UsageError: PyTorch cannot be imported.
     """
-    os.environ.setdefault(*PROFILER_LOG)
+    for name, level in QUIET.items():
+        os.environ.setdefault(name, level)
     try:
         yield
     except ImportError as error:

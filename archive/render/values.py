@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypeAlias, TypedDict, Ty
 from archive import __version__
 from archive.base.errors import counted, one_line
 from archive.debuginfo.values.observed import ROW_NAMES, Summary, elements
-from archive.debuginfo.values.pairing import computes
+from archive.debuginfo.values.pairing import rounds
 from archive.render.documents import Document
 from archive.render.fitted_table import FittedTable
 
@@ -73,12 +73,12 @@ def unseen_text(observed: Observed) -> str:
 def operations_table(operations: Sequence[ObservedOperation], most: int) -> FittedTable:
     """A row for each operation."""
     numbers = "min", "max", "mean", "std", "zeros", "NaN", "Inf"
-    columns: list[tuple[str, Holds]] = [("line", "place"), ("operator", "name"), ("shape", "name")]
-    table = FittedTable([*columns, *((name, "number") for name in numbers)], gap=GAP)
+    table = FittedTable([*_columns("operator", "shape"), *((name, "number") for name in numbers)], gap=GAP)
     for operation in _first(operations, most):
         result = operation.results[0]
         times = f" [{operation.visit}]" if operation.visit else ""
-        table.add(_place(operation), operation.op + times, _shape(result), *_cells(result))
+        place = operation.line, operation.place.module
+        table.add(*place, operation.op + times, _shape(result), *_cells(result))
     _rest(table, len(operations), most)
     return table
 
@@ -165,13 +165,14 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
     yield _counts(diff)
     yield ""
     gaps = gaps_by(diff, view)
-    names: list[tuple[str, Holds]] = [("line", "place"), ("operator", "name"), ("base", "name")]
+    names = _columns("operator", "base")
     numbers = "max abs", "max rel", "SNR dB", "cosine", "odd"
     table = FittedTable([*names, *((name, "number") for name in numbers)], gap=GAP)
     for each in _first(gaps, most):
         mark = WEAK_MARK if each.pair.is_weak else ""
         style = "red" if each.gap.is_beyond(diff.tolerance) else ""
-        cells = [mark + _place(each.known), each.pair.mine.op, each.pair.base.op, *_gap_cells(each.gap)]
+        known, pair = each.known, each.pair
+        cells = [mark + known.line, known.place.module, pair.mine.op, pair.base.op, *_gap_cells(each.gap)]
         table.add(*cells, style=style)
     _rest(table, len(gaps), most)
     yield table
@@ -183,18 +184,25 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
     if first is not None:
         yield f"first line beyond the tolerance: {first.known.line}: {_source(first.known)}"
         yield f"  {first.known.op} in {first.known.place.module}: {_gap_in_words(first.gap)}"
+        layer = first.pair.layer
+        if layer is not None and layer.line != first.known.line:
+            yield f"  or where it is folded into: {layer.line}: {_source(layer)}"
         drop = diff.largest_drop
         if drop is not None and drop.known.line != first.known.line:
             yield f"largest drop of SNR: {drop.known.line}: {_source(drop.known)}"
     elif diff.is_beyond:
-        yield "no operation that surely belongs together is beyond the tolerance; the model's result is"
+        yield "no pair that surely belongs together is beyond the tolerance; the model's result is"
     else:
-        yield "no line is beyond the tolerance"
+        yield f"no line is {'surely ' if diff.uncertain else ''}beyond the tolerance"
+    if uncertain := diff.uncertain:
+        which = f"{counted(len(uncertain), 'pair')} marked {WEAK_MARK}"
+        before = ", before it" if first is not None else ""
+        yield f"perhaps beyond it{before}: {uncertain[0].known.line}: {_source(uncertain[0].known)} ({which})"
     for file, observed in ((mine, diff.mine), (base, diff.base)):
         if observed.unseen:
             yield f"not seen in {file}: {unseen_text(observed)}"
-    if left := [each for each in pairs.left[0] if computes(each)]:
-        shown = ", ".join(f"{_place(each)} {each.op}" for each in left[:3])
+    if left := [each for each in pairs.left[0] if not rounds(each)]:
+        shown = ", ".join(f"{each.line} {each.op}" for each in left[:3])
         yield f"only in {mine}: {shown}{', …' if len(left) > 3 else ''}"  # noqa: PLR2004 (those before)
 
 
@@ -212,13 +220,15 @@ def gaps_by(diff: ValueDiff, view: ValueView) -> Sequence[ValueGap]:
 
 def _counts(diff: ValueDiff) -> str:
     pairs = diff.pairs
+    rounding = [sum(map(rounds, left)) for left in pairs.left]
     words = [f"{counted(len(pairs.pairs), 'operation')} side by side"]
     words += [
         f"{counted(many, 'operation')} {what}"
         for many, what in (
             (sum(pairs.inside), "inside of these"),
-            (len(pairs.left[0]), "only here"),
-            (len(pairs.left[1]), "only in the base"),
+            (len(pairs.left[0]) - rounding[0], "only here"),
+            (len(pairs.left[1]) - rounding[1], "only in the base"),
+            (sum(rounding), "that only quantise, in one of both"),
             (sum(pairs.layout), "that compute nothing"),
             (diff.uncompared, "not compared (truth values, indices)"),
         )
@@ -252,8 +262,9 @@ def _count(many: int) -> str:
     return f"{many:,}" if many else ""
 
 
-def _place(operation: ObservedOperation) -> str:
-    return operation.line
+def _columns(*names: str) -> list[tuple[str, Holds]]:
+    """The columns before the numbers of operations."""
+    return [("line", "place"), *((name, "name") for name in ("module", *names))]
 
 
 def _source(operation: ObservedOperation) -> str:
@@ -381,6 +392,20 @@ class RunFacts(TypedDict):
     first_inf: OperationFacts | None
 
 
+class LineFacts(TypedDict):
+    """A line of the model's own code.
+
+    Attributes:
+        file: null if unknown.
+        line: its number in the file.
+        module: the path of the module.
+    """
+
+    file: str | None
+    line: int | None
+    module: str
+
+
 class GapFacts(TypedDict):
     """An operation beside that of the base; numbers are null where they are infinite.
 
@@ -392,6 +417,7 @@ class GapFacts(TypedDict):
         base_operator: of the base.
         paired_by: how they were found.
         is_weak: whether the base's may be a neighbour that computes the same.
+        layer: the line of the layer that one of both has folded the operation into; null without one.
         max_abs: the largest absolute difference.
         max_rel: that by the base's largest value.
         snr_db: signal-to-noise ratio; null where nothing differs.
@@ -408,6 +434,7 @@ class GapFacts(TypedDict):
     base_operator: str
     paired_by: str
     is_weak: bool
+    layer: LineFacts | None
     max_abs: float
     max_rel: float
     snr_db: float | None
@@ -556,16 +583,24 @@ def comparison_facts(file: str, base: str, diff: ValueDiff) -> RunComparison:
 
 def gap_facts(each: ValueGap) -> GapFacts:
     """An operation beside that of the base as it is in documents."""
-    source = each.known.place.source
+    layer = each.pair.layer
     return {
-        "file": source.file if source else None,
-        "line": source.number if source else None,
-        "module": each.known.place.module,
+        **_line_facts(each.known),
         "operator": each.pair.mine.op,
         "base_operator": each.pair.base.op,
         "paired_by": each.pair.how,
         "is_weak": each.pair.is_weak,
+        "layer": None if layer is None else _line_facts(layer),
         **_numbers(each.gap),
+    }
+
+
+def _line_facts(operation: ObservedOperation) -> LineFacts:
+    source = operation.place.source
+    return {
+        "file": source.file if source else None,
+        "line": source.number if source else None,
+        "module": operation.place.module,
     }
 
 

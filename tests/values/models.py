@@ -68,7 +68,8 @@ class Residual(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = functional.relu(self.norm(self.first(x)), inplace=True)
-        y = self.last_norm(self.second(y))
+        y = self.second(y)
+        y = self.last_norm(y)
         return functional.relu(x + y)
 
 
@@ -172,6 +173,11 @@ def epsilon(model: nn.Module) -> None:
     model.blocks[0].norm.eps = 1e-3
 
 
+def convolution(model: nn.Module) -> None:
+    """A weight off by 2 %, which freezing merges with a normalisation on another line."""
+    model.layers[0].second.weight.data *= 1.02
+
+
 def batch_epsilon(model: nn.Module) -> None:
     """The same of a batch normalisation."""
     model.layers[1].last_norm.eps = 1e-2
@@ -200,6 +206,7 @@ FAULTS = {
     ],
     "convolutional": [
         Fault(weight, "return self.head(x)"),
-        Fault(batch_epsilon, "y = self.last_norm(self.second(y))"),
+        Fault(convolution, "y = self.second(y)"),
+        Fault(batch_epsilon, "y = self.last_norm(y)"),
     ],
 }

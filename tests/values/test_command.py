@@ -134,3 +134,37 @@ def test_operations_without_a_line_are_noted(folder: Path, tmp_path: Path) -> No
 )
 def test_options_that_exclude_each_other_are_refused(words: tuple[str, ...], folder: Path) -> None:
     assert run("run", folder / "m.pt", *words).returncode == 2
+
+
+def test_the_table_has_each_operation_s_module_and_pytorch_s_warnings_are_not_shown(tmp_path: Path) -> None:
+    model, x = made("transformer")
+    quantised = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
+    for name, each in (("m.pt", model), ("q.pt", quantised)):
+        data = form(each, x, "scripted")
+        assert isinstance(data, bytes)
+        (tmp_path / name).write_bytes(data)
+    torch.save(x, tmp_path / "x.pt")
+    words = ("run", tmp_path / "q.pt", "--base", tmp_path / "m.pt", "--input", tmp_path / "x.pt")
+    done = run(*words, "--tolerance", "0.1")
+    assert done.stderr == b""
+    (row,) = [line.split() for line in done.stdout.decode().splitlines() if "blocks.1.attention.out" in line]
+    assert row[1:4] == ["blocks.1.attention.out", "quantized::linear_dynamic", "aten::linear"]
+
+
+def test_the_lines_of_a_norm_and_of_the_layer_that_it_is_folded_into_are_named(tmp_path: Path) -> None:
+    model, x = made("convolutional")
+    base = form(model, x, "scripted")
+    model.layers[0].second.weight.data *= 1.02
+    mine = form(model, x, "frozen")
+    assert isinstance(base, bytes)
+    assert isinstance(mine, bytes)
+    (tmp_path / "base.pt").write_bytes(base)
+    (tmp_path / "mine.pt").write_bytes(mine)
+    torch.save(x, tmp_path / "x.pt")
+    words = ("run", tmp_path / "mine.pt", "--base", tmp_path / "base.pt", "--input", tmp_path / "x.pt")
+    printed = run(*words).stdout.decode()
+    assert ": y = self.last_norm(y)\n" in printed
+    assert "or where it is folded into: " in printed
+    assert ": y = self.second(y)\n" in printed
+    first = file_of(run(*words, "--json").stdout)["first"]
+    assert first["layer"]["line"] == first["line"] - 1

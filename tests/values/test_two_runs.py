@@ -70,9 +70,13 @@ def test_a_fault_is_found_at_its_line(planted: tuple[str, Fault], form_name: str
         diff = run.diff(run_of(name, "eager"))
     assert diff.is_beyond
     assert diff.first is not None
-    source = diff.first.known.place.source
-    assert source is not None
-    assert linecache.getline(source.file, source.number).strip() == fault.line
+    named = [diff.first.known]
+    if form_name == "frozen" and diff.first.pair.layer is not None:
+        named.append(diff.first.pair.layer)
+    sources = [each.place.source for each in named]
+    assert fault.line in [
+        source and linecache.getline(source.file, source.number).strip() for source in sources
+    ]
 
 
 def test_a_model_in_half_precision_is_beside_the_whole_one() -> None:
@@ -85,7 +89,10 @@ def test_a_model_in_half_precision_is_beside_the_whole_one() -> None:
     assert all(0 < each.gap.max_rel < 0.1 for each in diff.gaps)
 
 
-@pytest.mark.parametrize(("ratios", "at"), [((inf, 2.5, 12.8, 12.2), None), ((50, 45, 34, 33), 2)])
+@pytest.mark.parametrize(
+    ("ratios", "at"),
+    [((inf, 12.8, 12.5, 12.2), None), ((50, 45, 34, 33), 2), ((inf, 20, 41, 32), 1), ((42, 41, 20, 32), 2)],
+)
 def test_a_drop_is_named_if_the_noise_doubles(ratios: tuple[float, ...], at: int | None) -> None:
     operation = ObservedOperation(0, "aten::linear", OperationPlace((), "", None, None, ""), None, 0, ())
     pair = Pair(operation, operation, "line")
@@ -119,9 +126,18 @@ def operation(number: int, op: str, module: str, line: int, size: int) -> Observ
     return ObservedOperation(number, op, place, None, 0, (Summary((size,), "float32"),))
 
 
+OPERATORS = [
+    "aten::linear",
+    "aten::mm",
+    "aten::conv2d",
+    "aten::batch_norm",
+    "aten::relu",
+    "aten::add",
+    "quantized::linear_relu",
+]
 OPERATIONS = st.lists(
     st.tuples(
-        st.sampled_from(["aten::linear", "aten::relu", "aten::add", *(f"aten::{name}" for name in LAYOUT)]),
+        st.sampled_from([*OPERATORS, *(f"aten::{name}" for name in LAYOUT)]),
         st.sampled_from(["a", "b"]),
         st.integers(1, 3),
         st.integers(1, 3),
@@ -159,6 +175,74 @@ def test_pairs_do_not_depend_on_which_run_is_the_base(
 ) -> None:
     one = {(pair.mine.number, pair.base.number) for pair in paired(mine, base).pairs}
     assert one == {(pair.base.number, pair.mine.number) for pair in paired(base, mine).pairs}
+
+
+def rows(*operators: str, module: str = "a", line: int = 1, size: int = 6) -> list[ObservedOperation]:
+    """Operations of one module."""
+    return [operation(number, op, module, line, size) for number, op in enumerate(operators)]
+
+
+@pytest.mark.parametrize(
+    ("folded", "operators", "layer"),
+    [
+        (["aten::conv2d"], ["aten::conv2d", "aten::batch_norm"], "aten::conv2d"),
+        (["aten::linear"], ["aten::linear", "aten::batch_norm"], "aten::linear"),
+        (["quantized::conv2d_relu"], ["aten::conv2d", "aten::batch_norm", "aten::relu"], "aten::conv2d"),
+        (["quantized::linear_relu"], ["aten::linear", "aten::relu"], "aten::linear"),
+        (["quantized::add_relu"], ["aten::add", "aten::relu_"], "aten::add"),
+        (["aten::linear"], ["aten::mm", "aten::add"], "aten::mm"),
+        (["aten::linear", "aten::relu"], ["aten::linear", "aten::relu"], ""),
+        (["aten::batch_norm", "aten::conv2d"], ["aten::batch_norm", "aten::conv2d"], ""),
+    ],
+)
+def test_a_layer_is_beside_the_last_of_what_is_folded_into_it(
+    folded: list[str], operators: list[str], layer: str
+) -> None:
+    last = paired(rows(*folded), rows(*operators)).pairs[-1]
+    assert (last.mine.op, last.base.op) == (folded[-1], operators[-1])
+    assert not last.is_weak
+    assert (last.layer.op if last.layer else "") == layer
+
+
+def test_norms_that_the_other_run_has_too_are_not_folded() -> None:
+    operators = "aten::conv2d", "aten::batch_norm", "aten::relu", "aten::batch_norm", "aten::conv2d"
+    folded = rows("aten::conv2d", "aten::relu", "aten::batch_norm", "aten::conv2d")
+    found = [(pair.mine.number, pair.base.number) for pair in paired(folded, rows(*operators)).pairs]
+    assert found == [(0, 1), (1, 2), (2, 3), (3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "how"),
+    [
+        (["aten::scaled_dot_product_attention"], ["aten::bmm", "aten::softmax", "aten::bmm"], "decomposed"),
+        (["aten::silu"], ["aten::sigmoid", "aten::mul"], "decomposed"),
+        (["aten::silu"] * 2, ["aten::sigmoid", "aten::mul"] * 2, "end of line"),
+        (["aten::silu"], ["aten::quantize_per_tensor", "aten::dequantize"], "end of line"),
+    ],
+)
+def test_a_single_operation_is_surely_the_last_of_what_it_decomposes_into(
+    few: list[str], many: list[str], how: str
+) -> None:
+    *_, pair = paired(rows(*many), rows(*few)).pairs
+    assert pair.mine.number == len(many) - 1
+    assert pair.how == how
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.0, 1e-9, 1e-3]))))
+def test_a_pair_that_may_not_belong_together_is_never_the_first(pairs: list[tuple[bool, float]]) -> None:
+    one = operation(0, "aten::linear", "a", 1, 1)
+    gaps = [
+        ValueGap(Pair(one, one, "end of line" if is_weak else "line"), Gap(0, max_rel, 9, 1, 0, 0, 0))
+        for is_weak, max_rel in pairs
+    ]
+    diff = ValueDiff(Observed(""), Observed(""), Pairs(), gaps)
+    sure = [
+        gap for gap, (is_weak, max_rel) in zip(gaps, pairs, strict=True) if not is_weak and max_rel > 1e-5
+    ]
+    assert diff.first is (sure[0] if sure else None)
+    assert all(gap.pair.is_weak and gap.gap.max_rel > 1e-5 for gap in diff.uncertain)
+    before = gaps if diff.first is None else gaps[: [gap is diff.first for gap in gaps].index(True)]
+    assert len(diff.uncertain) == sum(gap.gap.max_rel > 1e-5 for gap in before)
 
 
 # --- gaps

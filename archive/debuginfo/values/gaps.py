@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.quick_dataclass import dataclass
@@ -129,15 +130,22 @@ class ValueDiff:
         return next((each for each in self.beyond if not each.pair.is_weak), None)
 
     @property
+    def uncertain(self) -> list[ValueGap]:
+        """The pairs beyond the tolerance before :attr:`first` that may not belong together."""
+        found = self.beyond
+        return found if self.first is None else found[: found.index(self.first)]
+
+    @property
     def largest_drop(self) -> ValueGap | None:
         """The pair with the largest fall of the signal-to-noise ratio since the pair before it that differs.
 
-        None if no ratio falls by 6 dB.
+        The first pair that differs falls from the largest ratio of all. None if no ratio falls by 6 dB.
         """
-        sure = [each for each in self.gaps if not each.pair.is_weak and each.gap.snr_db < float("inf")]
-        drops = [before.gap.snr_db - each.gap.snr_db for before, each in pairwise(sure)]
+        sure = [each for each in self.gaps if not each.pair.is_weak and each.gap.snr_db < inf]
+        ratios = [each.gap.snr_db for each in sure]
+        drops = [before - ratio for before, ratio in pairwise([max(ratios, default=inf), *ratios])]
         largest = max(drops, default=0.0)
-        return sure[drops.index(largest) + 1] if largest >= LEAST_DROP_DB else None
+        return sure[drops.index(largest)] if largest >= LEAST_DROP_DB else None
 
 
 def chooses(operation: ObservedOperation) -> bool:

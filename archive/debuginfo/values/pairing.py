@@ -9,22 +9,26 @@ each among the operations that the steps before it left:
    no lines: non-strict export gives helper functions the line of their caller.
 2. *line*: the nth of a family at a line of a module.
 3. *end of line*, *end of module*: one run has n operations there, the other a multiple of n. The last one of
-   each share computes what the one of the other run does; those before it are inside of it.
+   each share computes what the one of the other run does; those before it are inside of it. Of a single
+   operation (*decomposed*) this is sure if both results have the same last sizes, and neither only rounds.
 4. *line without module*, *innermost line*: the nth of a family at a line of the model, or of PyTorch's own
    source, which is all that a frozen archive knows. Both have it equally often with equal sizes, as above.
 5. *order*: the nth of a family in the whole run, likewise.
 
 Two runs of one program need none of this: the operations of a node belong together (:func:`by_node`).
 
-Pairs of step 3 are weak: what lies before the last one may have another order. A batch normalisation that
-one run has folded into the convolution or the linear layer before it makes this layer's value the normalised
-one.
+The other pairs of step 3 are weak: what lies before the last one may have another order.
+
+One run may have *folded* into a layer what directly follows it in the other one: a batch normalisation,
+``relu`` (``quantized::conv2d_relu``), or the bias, where ``linear`` is ``mm`` and ``add``. The layer's value
+is then that of the last of them, and a fault may be at the line of each.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from archive.base.quick_dataclass import dataclass
@@ -37,7 +41,15 @@ if TYPE_CHECKING:
     from archive.debuginfo.values.observed import ObservedOperation
 
 How: TypeAlias = Literal[
-    "node", "module", "line", "end of line", "end of module", "line without module", "innermost line", "order"
+    "node",
+    "module",
+    "line",
+    "decomposed",
+    "end of line",
+    "end of module",
+    "line without module",
+    "innermost line",
+    "order",
 ]
 WEAK: frozenset[How] = frozenset({"end of line", "end of module"})
 
@@ -108,6 +120,8 @@ FAMILIES = {
     "conv3d": "conv",
     "convolution": "conv",
     "cudnn_batch_norm": "batch_norm",
+    "dequantize_affine": "dequantize",
+    "dequantize_per_channel": "dequantize",
     "dequantize_per_tensor": "dequantize",
     "hardtanh": "clamp",
     "linear_dynamic": "linear",
@@ -117,13 +131,20 @@ FAMILIES = {
     "native_batch_norm": "batch_norm",
     "native_group_norm": "group_norm",
     "native_layer_norm": "layer_norm",
+    "quantize_affine": "quantize",
+    "quantize_per_channel": "quantize",
     "quantize_per_tensor": "quantize",
     "relu6": "clamp",
     "rsub": "sub",
     "scalar_tensor": "full",
 }
 """Operators that compute the same as another one, which gives the family its name."""
-FOLDED, FOLDS = "batch_norm", frozenset({"conv", "linear"})
+NORM = "batch_norm"
+LAYERS = frozenset({"conv", "linear"})
+"""What batch normalisations are folded into."""
+WITH_RELU = "_relu"
+"""Ends the name of an operator that computes ``relu`` of what it would return otherwise."""
+ROUNDING = frozenset({"dequantize", "quantize"})
 
 
 class Pair(NamedTuple):
@@ -131,11 +152,14 @@ class Pair(NamedTuple):
 
     Attributes:
         how: the step that found them.
+        layer: of the run that computes them one by one, the layer that the other has folded its operation
+            into; None if nothing is folded.
     """
 
     mine: ObservedOperation
     base: ObservedOperation
     how: How
+    layer: ObservedOperation | None = None
 
     @property
     def is_weak(self) -> bool:
@@ -180,6 +204,11 @@ def computes(operation: ObservedOperation) -> bool:
     return bool(operation.results) and family(operation.op) not in LAYOUT
 
 
+def rounds(operation: ObservedOperation) -> bool:
+    """Whether an operation returns what it is given, in steps."""
+    return family(operation.op) in ROUNDING
+
+
 def by_node(mine: Sequence[ObservedOperation], base: Sequence[ObservedOperation]) -> Pairs:
     """The operations of two runs of one program, side by side: those of each node, in their order."""
     partners = {(one.key, one.visit): one for one in base}
@@ -219,6 +248,7 @@ class _Computed(NamedTuple):
     line: Hashable
     innermost: Hashable
     module: str
+    layer: ObservedOperation | None = None
 
     @property
     def size(self) -> int:
@@ -235,7 +265,7 @@ class _Pairing:
         computed = [_computed(operations) for operations in (mine, base)]
         self._all = [len(operations) for operations in computed]
         self._left = [_folded(*computed), _folded(*computed[::-1])]
-        self._inside = [0, 0]
+        self._inside = [len(all_) - len(left) for all_, left in zip(computed, self._left, strict=True)]
         self._pairs: list[Pair] = []
 
     def nth(self, key: Callable[[_Computed], Hashable], how: How, *, whole: bool) -> None:
@@ -265,7 +295,7 @@ class _Pairing:
             for at, (one, other) in enumerate(zip(*sides, strict=True)):
                 if not _fit(one, other, alone=share == 1):
                     continue
-                self._pair(one, other, how, done)
+                self._pair(one, other, "decomposed" if few == 1 and _is_sure(one, other) else how, done)
                 if share > 1:
                     side = int(len(base) > few)
                     inner = (mine, base)[side][at * share : (at + 1) * share - 1]
@@ -288,7 +318,7 @@ class _Pairing:
         return [(group, base[name]) for name, group in mine.items() if name in base]
 
     def _pair(self, one: _Computed, other: _Computed, how: How, done: tuple[set[int], set[int]]) -> None:
-        self._pairs.append(Pair(one.operation, other.operation, how))
+        self._pairs.append(Pair(one.operation, other.operation, how, one.layer or other.layer))
         done[0].add(one.operation.number)
         done[1].add(other.operation.number)
 
@@ -305,6 +335,15 @@ def _fit(one: _Computed, other: _Computed, *, alone: bool) -> bool:
         return False
     shapes = one.operation.results[0].shape, other.operation.results[0].shape
     return not alone or one.family == other.family or shapes[0] == shapes[1]
+
+
+def _is_sure(one: _Computed, other: _Computed) -> bool:
+    """Whether the only operation that one run has left and the last of the other's compute the same."""
+    shapes = one.operation.results[0].shape, other.operation.results[0].shape
+    # ``bmm`` and ``addmm`` have merged the dimensions before those that they compute with.
+    last = min(map(len, shapes)) - 1
+    is_same = all(sizes[len(sizes) - last :] == shapes[0][len(shapes[0]) - last :] for sizes in shapes)
+    return is_same and ROUNDING.isdisjoint((one.family, other.family))
 
 
 def _computed(operations: Iterable[ObservedOperation]) -> list[_Computed]:
@@ -324,16 +363,48 @@ def _line(line: SourceLine | None) -> Hashable:
 
 
 def _folded(operations: Sequence[_Computed], others: Sequence[_Computed]) -> list[_Computed]:
-    """Operations in which batch normalisations are part of the layer before, where the other run has none."""
-    if any(one.family == FOLDED for one in others):
-        return list(operations)
+    """Operations without those that the other run has folded into the layer before, which has their value."""
+    folds = _norms(operations, others)
+    fused = _with_relu(others) - _with_relu(operations)
+    added = {one.module for one in others if one.family == "add"}
     made: list[_Computed] = []
     for one in operations:
-        if one.family == FOLDED and made and made[-1].family in FOLDS:
-            made[-1] = made[-1]._replace(operation=one.operation)
+        before = made[-1] if made else None
+        if before is not None and (
+            one.operation.number in folds
+            or (one.family == "relu" and fused[before.module, before.family])
+            or (one.family == "add" and _is_bias(one, before) and one.module not in added)
+        ):
+            made[-1] = before._replace(operation=one.operation, layer=before.layer or before.operation)
         else:
             made.append(one)
     return made
+
+
+def _with_relu(operations: Iterable[_Computed]) -> Counter[tuple[str, str]]:
+    """How many operators of a module and family compute ``relu``, too."""
+    fused = (one for one in operations if one.operation.op.endswith(WITH_RELU))
+    return Counter((one.module, one.family) for one in fused)
+
+
+def _is_bias(one: _Computed, before: _Computed) -> bool:
+    is_product = before.operation.op.endswith("::mm")
+    return is_product and (one.module, one.line, one.size) == (before.module, before.line, before.size)
+
+
+def _norms(operations: Sequence[_Computed], others: Sequence[_Computed]) -> set[int]:
+    """The numbers of the batch normalisations that the other run has folded, if it has so many fewer.
+
+    They are all that directly follow a layer, or those of modules where the other run has none.
+    """
+    norms = [one for one in operations if one.family == NORM]
+    others_norms = [one for one in others if one.family == NORM]
+    after = [one for before, one in pairwise(operations) if one.family == NORM and before.family in LAYERS]
+    kept = {one.module for one in others_norms}
+    for found in (after, [one for one in after if one.module not in kept]):
+        if len(found) == len(norms) - len(others_norms):
+            return {one.operation.number for one in found}
+    return set()
 
 
 def _grouped(operations: Iterable[_Computed], key: Callable[[_Computed], Hashable]) -> _By:
