@@ -128,15 +128,15 @@ def command(
     """Run a model, and show what each of its operations computed, at its line of the model's source.
 
     PyTorch loads and runs FILE and the base: their code must be trusted. FILE is a TorchScript or lite
-    archive, an exported program, or an ETRecord, whose program runs. TorchScript runs without optimisation,
-    random numbers have seed 0.
+    archive, an exported program, a model that AOTInductor compiled, whose results are all that is seen, or an
+    ETRecord, whose program runs. TorchScript runs without optimisation, random numbers have seed 0.
 
     FILE or the base may be an ETDump with its debug buffer: values that ExecuTorch's runtime noted on a
     device. Nothing of it runs. It is compared with the other one, whichever of both it is.
 
     With --base, two forms of one model run with the same inputs: scripted, traced, frozen, quantised,
-    lowered, exported. Their operations are put side by side by module, line and operator; the first line
-    beyond the tolerance is named.
+    lowered, exported, compiled. Their operations are put side by side by module, line and operator; the
+    first line beyond the tolerance is named.
 
     \b
     Examples:

@@ -47,6 +47,7 @@ FILES = {
 """A file of each kind that some command works on, or what is split into one."""
 RUN_WITH: dict[FileKind, tuple[object, ...]] = {
     FileKind.EXPORTED: ("--input", "random:0"),
+    FileKind.AOTI: ("--input", "3x4", "--input", "3x4", "--input", "3:int64"),
     FileKind.ETRECORD: ("--input", "random:0"),
     FileKind.ETDUMP: ("-c", record("device"), "--buffer", values_of("device")),
 }
@@ -153,7 +154,7 @@ def test_what_needs_pytorch_says_what_a_file_is_that_it_does_not_work_on(
 
 def test_the_sentence_names_all_commands_that_work() -> None:
     assert str(Recognised(FileKind.AOTI, "x")) == (
-        "x: all commands but `migrate`, `lite`, `profile`, `run` and `convert` work on it"
+        "x: all commands but `migrate`, `lite`, `profile` and `convert` work on it"
     )
     assert str(Recognised(FileKind.LEGACY_EXPORTED, "x")) == (
         "x: `inspect`, `symbolicate`, `report`, `verify`, `leaks`, `sizes`, `diff`, `digest`, `join` and "

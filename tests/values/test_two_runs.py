@@ -71,7 +71,8 @@ def test_a_fault_is_found_at_its_line(planted: tuple[str, Fault], form_name: str
     assert diff.is_beyond
     assert diff.first is not None
     named = [diff.first.known]
-    if form_name == "frozen" and diff.first.pair.layer is not None:
+    if diff.first.pair.layer is not None:
+        assert form_name == "frozen"
         named.append(diff.first.pair.layer)
     sources = [each.place.source for each in named]
     assert fault.line in [
@@ -202,6 +203,8 @@ def test_a_layer_is_beside_the_last_of_what_is_folded_into_it(
     assert (last.mine.op, last.base.op) == (folded[-1], operators[-1])
     assert not last.is_weak
     assert (last.layer.op if last.layer else "") == layer
+    gap = Gap(0, 0, inf, 1, 0, 0, 0)
+    assert ValueGap(last, gap).known is (last.base if layer else last.mine)
 
 
 def test_norms_that_the_other_run_has_too_are_not_folded() -> None:

@@ -10,12 +10,12 @@ from archive.app.model_explorer.drawing import graphs_of
 from archive.app.model_explorer.graph import namespace
 from archive.base.bounded import bounded
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition.kinds import COMMAND_KINDS
+from archive.reader.recognition.kinds import COMMAND_KINDS, FileKind
 
 if TYPE_CHECKING:
     from archive.app.model_explorer.graph import GraphNode, OperatorGraph
 
-DRAWN_KINDS = COMMAND_KINDS["run"]
+DRAWN_KINDS = COMMAND_KINDS["run"] - {FileKind.AOTI}
 
 
 class DebugArchiveAdapter(Adapter):

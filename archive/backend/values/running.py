@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import torch
 from torch.export.pt2_archive._package import load_pt2
 
 from archive.backend.pytorch import message_of
 from archive.backend.values.comparing import compared
+from archive.backend.values.compiled import observe_compiled
 from archive.backend.values.devices import observe_device
 from archive.backend.values.eager import observe_eager
 from archive.backend.values.etrecords import identity, loaded_program, method_program
@@ -37,6 +38,8 @@ from archive.reader.runtime.runs import read_etdump
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from torch.export.pt2_archive._package import PT2ArchiveContents
+
     from archive.debuginfo.values.gaps import ValueDiff
     from archive.debuginfo.values.observed import (
         Kept,
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from archive.io.output import Sink
     from archive.reader.archive import Archive
 
+ModelT = TypeVar("ModelT")
 FORWARD = "forward"
 SAFE_DTYPES = {name: written for written, name in DTYPES.items()}
 RUN_KINDS = COMMAND_KINDS["run"]
@@ -62,7 +66,7 @@ class Run:
     Attributes:
         file: the name of what ran.
         form: what ran it: ``TorchScript``, ``lite interpreter``, ``exported program``, ``eager``,
-            ``ExecuTorch``, or a backend: ``backend aten``.
+            ``ExecuTorch``, ``AOTInductor``, or a backend: ``backend aten``.
         inputs: what it was run with, as it was before the run; none where that is not known.
         operations: in the order of the run.
         unseen: what ran without being seen, and how often.
@@ -199,6 +203,8 @@ def run(
     PyTorch loads and runs an archive, so its code must be trusted as with ``torch.jit.load``. TorchScript
     runs without optimisation, which would merge operations. Random numbers are those of seed 0.
 
+    Of a model that AOTInductor compiled, only what it returns is noted.
+
     An ETDump is a run that ExecuTorch's runtime has noted: nothing runs, and inputs are not taken.
 
     Args:
@@ -291,8 +297,8 @@ def exported_program(
     source: Source, opened: Archive, name: str
 ) -> tuple[Program, torch.export.ExportedProgram]:
     """The program of a name, or the only one, and the same as PyTorch loads it."""
-    program = _program(opened, name)
-    return program, _loaded(source, opened.file, program.name)
+    program = _named(opened.programs, name, opened.file)
+    return program, _loaded(source, opened.file).exported_programs[program.name]
 
 
 def _run_recorded(_: Source, opened: Archive, call: _Call) -> tuple[Inputs, Observed]:
@@ -305,7 +311,25 @@ def _run_recorded(_: Source, opened: Archive, call: _Call) -> tuple[Inputs, Obse
     )
 
 
-RUNS = {FileKind.EXPORTED: _run_exported, FileKind.ETRECORD: _run_recorded}
+def _run_compiled(source: Source, opened: Archive, call: _Call) -> tuple[Inputs, Observed]:
+    """Run a compiled model."""
+    compiled = _named(opened.compiled, call.method, opened.file)
+    wants = "inputs of the sizes that it was compiled for"
+    if call.seed is not None:
+        raise without_shapes(wants, opened.file)
+    if not compiled.objects:  # PyTorch would compile them
+        raise ArchiveError("has sources that were not compiled: it cannot run", file=opened.file)
+    runner = _loaded(source, opened.file).aoti_runners[compiled.name]
+    with _failing(opened.file, compiled.name, call.inputs, wants):
+        observed = observe_compiled(runner, compiled, call.inputs.copied(), call.values)
+        return call.inputs, observed
+
+
+RUNS = {
+    FileKind.EXPORTED: _run_exported,
+    FileKind.ETRECORD: _run_recorded,
+    FileKind.AOTI: _run_compiled,
+}
 """What runs a file of a kind; TorchScript otherwise."""
 
 
@@ -343,26 +367,21 @@ def _run_script(source: Source, opened: Archive, call: _Call) -> tuple[Inputs, O
         return given, script.observe(given.copied().args, call.values)
 
 
-def _program(opened: Archive, name: str) -> Program:
-    """The program of a name, or the only one."""
-    programs = opened.programs
-    if len(programs) == 1:
-        return programs[next(iter(programs))]
-    if name not in programs:
-        raise ArchiveError(
-            expected="--method with one of its programs",
-            found=", ".join(map(one_line, programs)),
-            file=opened.file,
-        )
-    return programs[name]
+def _named(models: Mapping[str, ModelT], name: str, file: str) -> ModelT:
+    """The model of a name, or the only one."""
+    if len(models) == 1:
+        return models[next(iter(models))]
+    if name not in models:
+        found = ", ".join(map(one_line, models))
+        raise ArchiveError(expected="--method with one of its programs", found=found, file=file)
+    return models[name]
 
 
-def _loaded(source: Source, file: str, name: str) -> torch.export.ExportedProgram:
-    """A program as PyTorch loads it."""
+def _loaded(source: Source, file: str) -> PT2ArchiveContents:
+    """A package of programs and compiled models as PyTorch loads it."""
     mapped = Mapped(source)
     try:
-        loaded = load_pt2(io.BytesIO(mapped.data))
-        return loaded.exported_programs[name]
+        return load_pt2(io.BytesIO(mapped.data))
     except Exception as error:  # broken archives make PyTorch raise errors of any kind
         raise ArchiveError(f"PyTorch does not load it: {one_line(message_of(error))}", file=file) from error
     finally:

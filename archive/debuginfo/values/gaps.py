@@ -79,10 +79,13 @@ class ValueGap(NamedTuple):
         """The operation of the run, or that of the base where this knows the line better.
 
         It does if only it knows one of the model's own code, or if the run's is of an exported program:
-        non-strict export gives helper functions the line of their caller.
+        non-strict export gives helper functions the line of their caller. Of an operation that one of both
+        has folded into a layer, the other one knows it.
         """
-        mine, base = self.pair.mine, self.pair.base
+        mine, base, layer = self.pair.mine, self.pair.base, self.pair.layer
         is_better = not _has_line(mine) or (mine.node is not None and base.node is None)
+        if layer is not None:
+            is_better = family(mine.op) == family(layer.op)
         return base if is_better and _has_line(base) else mine
 
 

@@ -161,7 +161,7 @@ class Observed:
 
     Attributes:
         form: what ran it: ``TorchScript``, ``lite interpreter``, ``exported program``, ``eager``,
-            ``ExecuTorch``, or a backend: ``backend aten``.
+            ``ExecuTorch``, ``AOTInductor``, or a backend: ``backend aten``.
         operations: in the order of the run.
         unseen: what ran without being seen, and how often.
         first_nan: the first operation that returned a NaN although no argument had one; None if none did.

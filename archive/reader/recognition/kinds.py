@@ -136,7 +136,7 @@ COMMAND_KINDS = {
     "migrate": ARCHIVE_KINDS,
     "lite": LOADED_KINDS,
     "profile": LOADED_KINDS | {FileKind.ETDUMP},
-    "run": LOADED_KINDS | {FileKind.EXPORTED, FileKind.ETRECORD, FileKind.ETDUMP},
+    "run": LOADED_KINDS | {FileKind.EXPORTED, FileKind.AOTI, FileKind.ETRECORD, FileKind.ETDUMP},
     "store": SHRUNK_KINDS | {FileKind.COMPANION},
     "convert": {FileKind.EXPORTED, FileKind.COMPANION},
 }
