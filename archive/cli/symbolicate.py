@@ -23,7 +23,6 @@ from archive.debuginfo.symbolicate import Style
 from archive.io.mapped import source_of
 from archive.io.urls import is_url, name_of
 from archive.page.shown import Shown
-from archive.reader.lookups.nodes import has_lowered_nodes
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
 from archive.render.texts import runs
 
@@ -268,8 +267,11 @@ def _lookups(asked: Asked) -> ExitStatus:
     else:
         model, unread = _answering(handles, asked)
     with model as opened:
-        if asked.is_one and has_lowered_nodes(opened.programs):
-            return _names(asked)
+        if asked.is_one and opened.programs:
+            from archive.reader.lookups.nodes import has_lowered_nodes  # noqa: PLC0415 (not for TorchScript)
+
+            if has_lowered_nodes(opened.programs):
+                return _names(asked)
         answers = Lookups(opened, asked.style)
         symbolications = [answers.symbolication(chain) for chain in handles]
         positions = [answers.position(record, byte) for record, byte in asked.places]

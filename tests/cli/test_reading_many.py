@@ -50,7 +50,7 @@ def test_verify_prints_the_lines_of_each_file_and_a_total(models: Path) -> None:
     assert second.startswith("models/old.ptl: note: callstack_debug_map.pkl: rows of three elements")
     assert third == "models/b/new.ptl: well"
     assert total == "3 files: 2 well (1 with warnings or notes), 1 with findings, 0 not checked"
-    assert done.stderr == "debug-archive: skipped, neither archives nor companions: 1 (unknown: 1)\n"
+    assert done.stderr == "debug-archive: skipped, neither archives nor companions: 1 (text: 1)\n"
     assert done.exit_code == 1
     (models / "a.ptl").unlink()
     assert called("verify", "models").exit_code == 0
@@ -248,7 +248,7 @@ def test_an_empty_folder_is_told(command: str, models: Path, tmp_path: Path) -> 
     (tmp_path / "empty" / "deeper").mkdir(parents=True)
     (models / "notes").mkdir()
     done = called(command, "models", tmp_path / "empty")
-    assert ": 2 (empty folder: 1, unknown: 1)\n" in done.stderr
+    assert ": 2 (empty folder: 1, text: 1)\n" in done.stderr
     alone = called(command, tmp_path / "empty", "-j", 1)
     nothing = "no file in it" if command == "inspect" else "no archive or companion in it"
     assert str(alone.exception).startswith(f"{tmp_path / 'empty'}: {nothing}")

@@ -345,7 +345,7 @@ def test_a_wrong_graph_is_the_reason_where_it_cannot_be_lowered_either() -> None
     refused = LoweringError("not supported")
     with (
         mock.patch.object(capturing, "found_entries", return_value=with_another_factor_found()),
-        mock.patch.object(lowering, "_preprocessed", side_effect=refused),
+        mock.patch.object(lowering, "preprocessed", side_effect=refused),
         pytest.raises(CaptureError, match="result has other elements"),
     ):
         lower(Model(), "aten", effects=True, example_inputs=(X,))

@@ -158,7 +158,7 @@ def test_a_log_may_name_a_model_by_its_release(tmp_path: Path) -> None:
     explainer = explainer_of(models_of(store))
     assert b"".join(explainer.explain([failed])) == failed
     assert (
-        "fits wake@000000000000 (1.4.1), wake@000000000000 (1.4.2); add the archives, or"
+        "fits wake@000000000000 (1.4.1), wake@000000000000 (1.4.2); add the archives, give the FILE"
         in explainer.notes[0]
     )
 
