@@ -207,8 +207,11 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
         store = os.environ.get(options.STORE_VARIABLE)
     if not words and store is None:
         raise click.UsageError("give FILE, or --store STORE")
-    files = [words[0], *takewhile(_is_file, words[1:])] if store is None else []
-    asked = Asked(files, words[len(files) :], store, **given)
+    files = [*takewhile(_is_file, words)] if store else [words[0], *takewhile(_is_file, words[1:])]
+    wanted = words[len(files) :]
+    if files and store:  # a store is one of the files
+        files, store = [*files, store], None
+    asked = Asked(files, wanted, store, **given)
     if asked.page is None and (asked.force or Shown(asked.show) is not Shown.FULL):
         raise click.UsageError("--source and --force are for --html: all else shows the source")
     if asked.companion is not None and not asked.is_one:

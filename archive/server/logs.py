@@ -66,7 +66,9 @@ def _counts(explained: Explained | None, _: Path) -> dict[str, str]:
     return {f"Debug-Archive-{name.capitalize()}": str(count) for name, count in counts.items()}
 
 
-PACKED = header("Content-Encoding", "`gzip` where the log is packed.")
+PACKED = header(
+    "Content-Encoding", "`gzip` where the log is packed; one that is packed is also known by its first bytes."
+)
 REQUEST = {
     "required": True,
     "content": {
@@ -94,7 +96,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
             )
         },
     },
-    400: documented("The pattern isn't a regular expression, or the body isn't JSON or gzip."),
+    400: documented("The pattern isn't a regular expression, the body isn't JSON, or only begins like gzip."),
     404: documented("No archive has that id."),
     422: documented("A parameter or a field is none that the request has, or out of its bounds."),
     415: documented("`Content-Encoding` is neither `gzip` nor `identity`."),

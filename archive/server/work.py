@@ -99,8 +99,8 @@ class HandlesRequest(BaseModel):
     archive: Annotated[
         Annotated[str, Field(min_length=1, max_length=LONGEST_PATTERN)] | None,
         Field(
-            description="The archive id or its beginning, the handle prefix, or the serialization id; unique "
-            "handles name their archive themselves."
+            description="The archive id or eight or more of its first digits, the handle prefix, or the "
+            "serialization id; unique handles name their archive themselves."
         ),
     ] = None
 

@@ -163,6 +163,19 @@ def test_a_log_may_name_a_model_by_its_release(tmp_path: Path) -> None:
     )
 
 
+def test_a_label_alone_proves_no_model(tmp_path: Path) -> None:
+    """Others of that release may not be at hand: the failure is explained as where nothing names a model."""
+    store = Store.open(tmp_path / "symbols", create=True)
+    for number, label in enumerate(["1.4.1", "1.4.2"]):
+        store.add(kin(number), name="wake.ptdbg", label=label)
+    failed = next(filter(partial(is_ambiguous, store), failures(store)))
+    by_label, by_both = (f"running release {name}1.4.1\n".encode() + failed for name in ("", "wake@"))
+    for log, is_sure in ((by_label, False), (by_both, True)):
+        explainer = explainer_of(models_of(store), names=r"release (\S+)")
+        assert failed not in b"".join(explainer.explain([log]))
+        assert ("nothing in the log names the model" not in explainer.caveat) is is_sure
+
+
 def failures(store: Store) -> Iterator[bytes]:
     """What devices print of each handle of a model."""
     for run_of_handles in store.one("1.4.1").facts.handles:

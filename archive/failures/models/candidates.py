@@ -3,7 +3,8 @@
 A failure is explained by
 
 1. the model whose prefix its unique handles have;
-2. the models that the log names: see :mod:`~archive.failures.models.naming`;
+2. the models that the log names: see :mod:`~archive.failures.models.naming`. The label of a release alone
+   says which models are left, and names none: others of that release may not be at hand;
 3. among those left, the only one that nothing contradicts.
 
 Companions that say the same about all handles, with other ids, are *twins*: one of them answers for all. A
@@ -147,8 +148,10 @@ class FleetAnswers:
         shared = self._shared.get(key) if self._is_shared(failure, naming) else None
         if shared is not None:
             return Answer(failure, **shared)
-        if len(models) == 1 and (only := next(self._asked(models, failure), None)):
-            answer = _explained([only._replace(answer=_with_remedy(only.answer))], naming)
+        is_named = naming is not None and not naming.is_release
+        is_only = len(models) == 1 and (is_named or naming is None)
+        if is_only and (only := next(self._asked(models, failure), None)):
+            answer = _explained([only._replace(answer=_with_remedy(only.answer))], is_named=is_named)
             return answer if answer.text is None else self._kept(key, failure, answer, naming)
         survey = self._survey(self._possible(models, failure, key), failure)
         if survey.problem:
@@ -157,12 +160,14 @@ class FleetAnswers:
         # Prefer models whose code matches the log to models that have no code to compare.
         left = [candidate for candidate in left if not candidate.answer.is_unproven] or left
         self._choices.keep(key, [candidate.model for candidate in left], 1 + len(models))
-        why = self._why_damaged(models, failure, left) or ("" if naming else _why_unproven(left))
+        why = self._why_damaged(models, failure, left) or ("" if is_named else _why_unproven(left))
         if why:
             return _unexplained(failure, what, why, is_possible=True)
         texts = {candidate.answer.text for candidate in left}
+        if len(left) == 1 and texts == {None} and not left[0].answer.is_split:
+            return _explained(left, is_named=is_named)  # for its own reason
         if len(texts) == 1 and None not in texts:
-            return self._kept(key, failure, _explained(left, naming), naming)
+            return self._kept(key, failure, _explained(left, is_named=is_named), naming)
         answer = _unexplained(failure, what, self._why(models, left), left)
         return self._kept(key, failure, answer, naming) if left and None not in texts else answer
 
@@ -177,7 +182,9 @@ class FleetAnswers:
         if damaged:
             return f"may be of {_first_name(damaged)}, and its companion is damaged"
         unknown = [model for model in unread if not model.has_facts]
-        return f"may be of {_first_name(unknown)}, which cannot be read" if left and unknown else ""
+        if not (left and unknown):
+            return ""
+        return f"may be of {_first_name(unknown)}, which cannot be read: mend that file, or leave it out"
 
     def _survey(self, possible: Sequence[Model], failure: Failure) -> Survey:
         """Ask the models that may have failed so, up to the steps that may be taken."""
@@ -336,10 +343,10 @@ def _united(left: Sequence[Candidate]) -> list[Candidate]:
     return united
 
 
-def _explained(candidates: Sequence[Candidate], naming: NamingLine | None) -> Answer:
+def _explained(candidates: Sequence[Candidate], *, is_named: bool) -> Answer:
     """The answer of the first of some models that give the same."""
     first, files = candidates[0].answer, tuple(candidate.model.file for candidate in candidates)
-    return replace(first, is_named=first.is_named or naming is not None, models=files)
+    return replace(first, is_named=first.is_named or is_named, models=files)
 
 
 def _unexplained(failure: Failure, what: str, why: str, is_possible: object) -> Answer:

@@ -125,8 +125,13 @@ class Model:
 
         A label stands by itself or after the name: ``1.4.2``, ``Ranker@1.4.2``.
         """
-        releases = {self.label, f"{Path(self.file).stem}@{self.label}"} if self.label else set()
-        return self.facts.names(self.file) | {self.file} | releases
+        releases = {f"{Path(self.file).stem}@{label}" for label in self.labels}
+        return self.facts.names(self.file) | {self.file} | self.labels | releases
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels of its releases, which other models may have, too."""
+        return frozenset([self.label] if self.label else ())
 
     @cached_property
     def label(self) -> str:
@@ -167,6 +172,10 @@ class StoredCompanion(Protocol):
         """Name, id and labels of releases; the same with the beginning of its digest."""
 
     @property
+    def labels(self) -> Sequence[str]:
+        """The labels of its releases."""
+
+    @property
     def release_names(self) -> frozenset[str]:
         """What a log may call its releases."""
 
@@ -200,6 +209,11 @@ class KeptModel(Model):
     def names(self) -> frozenset[str]:
         """What a log may call the model: the file that was added, the top class, a release of it."""
         return self.facts.names(self.entry.file) | self.entry.release_names | {self.file, self.entry.name}
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels of its releases, which other models may have, too."""
+        return frozenset(self.entry.labels)
 
 
 class OpenModel:

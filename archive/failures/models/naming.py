@@ -144,6 +144,11 @@ class NamingLine(NamedTuple):
     def __str__(self) -> str:
         return f"line {self.line} names {shown(self.text)}"
 
+    @property
+    def is_release(self) -> bool:
+        """Whether it only says a label of theirs, which models that are not at hand may have, too."""
+        return any(self.text in model.labels for model in self.models)
+
 
 class Naming:
     """Notes the lines that name a model. What a pattern finds holds until it finds something else.

@@ -15,7 +15,7 @@ import pytest
 from archive.reader.recognition.kinds import LOG_KINDS, FileKind
 from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.commands import called, run
-from tests.support.corpus import FIXTURES, NAMED
+from tests.support.corpus import FIXTURES, NAMED, ORACLES
 from tests.support.documents import file_of
 from tests.support.reports import case
 
@@ -340,3 +340,26 @@ def test_a_companion_for_several_models_is_refused(models: str, words: list[str]
     done = run("symbolicate", *files, *words, "-c", tmp_path / "gone.ptdbg")
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"-c is for one FILE" in done.stderr
+
+
+def test_a_file_beside_a_store_is_one_model_more(tmp_path: Path) -> None:
+    """As ``symbolicate FILE STORE``: the companion that explains it may be in the store."""
+    shutil.copy(ORACLES / "plain_unicode.ptl", tmp_path / "app.ptl")
+    log = (ORACLES / "plain_unicode.unique.txt").read_bytes()
+    done = [
+        run("symbolicate", tmp_path / "app.ptl", *store, stdin=log) for store in (["--store", FLEET], [FLEET])
+    ]
+    assert done[0].stdout == done[1].stdout != log
+    assert done[0].returncode == 0
+
+
+def test_the_only_candidate_says_itself_why_it_explains_nothing() -> None:
+    """What is ambiguous fits two."""
+    log = (FIXTURES / "executorch" / "fork.log.txt").read_bytes()
+    alone = run("symbolicate", FIXTURES / "executorch" / "fork.etrecord", stdin=log)
+    among = run("symbolicate", FIXTURES / "executorch" / "fork.etrecord", *FILES[:2], stdin=log)
+    assert b"ambiguous: fits" not in among.stderr
+    assert among.stdout == alone.stdout
+    own = [line for line in alone.stderr.splitlines() if b"line " in line]
+    assert own
+    assert {*own} <= {*among.stderr.splitlines()}
