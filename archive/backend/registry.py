@@ -237,7 +237,8 @@ def _missing(name: str) -> LoweringError:
     """The error for a name without backend: PyTorch's sentence, then the names that there are."""
     names = backend_names()
     near = get_close_matches(name, names, n=1)
-    meant = f"; did you mean {near[0]}?" if near else ""
+    how = f"register_backend() makes one known in a process, an entry point of {ENTRY_POINT_GROUP} everywhere"
+    meant = f"; did you mean {near[0]}?" if near else f"; {how}"
     return LoweringError(
         f"Preprocessing function for backend {name} is not registered.\n"
         f"no backend {name!r}; available: {', '.join(names)}{meant}"
