@@ -109,6 +109,16 @@ def test_the_last_times_stand_in_their_order(browser: Browser, tmp_path: Path) -
         seen.page.click("#causes th >> text=Last")
         seen.settle()
         assert seen.page.locator("#causes td:nth-child(5)").all_text_contents() == [*reversed(times)]
+        assert not seen.page.locator("#time .hint").count()
+
+
+def test_failures_without_a_time_are_not_silently_left_out_of_times(browser: Browser, tmp_path: Path) -> None:
+    first, second, *_ = LOG.split(b"INFO")[1:]
+    page_of(tmp_path, b"INFO" + first + b"Nov 30 10:00:00 INFO" + second)
+    with opened(browser, tmp_path / "failures.html") as seen:
+        seen.reach_all()
+        said = seen.page.locator("#time .hint").inner_text()
+    assert said == "1 of 2 failures; other lines have no time"
 
 
 @pytest.mark.parametrize(("show", "sides"), [("full", 2), ("none", 0)])

@@ -21,8 +21,8 @@ export function failuresSections({failures, models}, sections) {
     add = (id, title, build) => sections.add(id, title, build, {tall: false});
   const times = causes.times.some(Boolean) ? causes.times : null;
   if (times)
-    add("time", "All failures over time", () => ({
-      nodes: overTime(together(times), failures.interval, failures.span),
+    add("time", "Explained failures over time", () => ({
+      nodes: overTime(together(times), sum(causes.count), failures),
     }));
   if (failures.models.length > 1)
     add("models", "Models side by side", () => ({nodes: [modelsTable(failures)]}));
@@ -68,8 +68,9 @@ function lasting(seconds) {
   return `${count(Math.round(seconds / size))} ${word}`;
 }
 
-function overTime(counts, interval, [first, last]) {
+function overTime(counts, all, {interval, span: [first, last]}) {
   const most = Math.max(...counts),
+    timed = sum(counts),
     peak = `at most ${count(most)} in ${lasting(interval)}`;
   const bars = counts.map((number) =>
     make("span", {
@@ -83,7 +84,7 @@ function overTime(counts, interval, [first, last]) {
       {
         class: "times",
         role: "img",
-        "aria-label": `${counted(sum(counts), "failure")} from ${shown(first)} to ${shown(last)}, ${peak}`,
+        "aria-label": `${counted(timed, "failure")} from ${shown(first)} to ${shown(last)}, ${peak}`,
       },
       ...bars,
     ),
@@ -94,6 +95,9 @@ function overTime(counts, interval, [first, last]) {
       make("span", {}, peak),
       make("span", {}, shown(last)),
     ),
+    ...(timed < all
+      ? [make("p", {class: "hint"}, `${count(timed)} of ${counted(all, "failure")}; other lines have no time`)]
+      : []),
   ];
 }
 
@@ -243,7 +247,7 @@ class Cause {
       ` \u00b7 ${shown(causes.first[row])}${causes.last[row] === causes.first[row] ? "" : ` to ${shown(causes.last[row])}`}`;
     if (when) of.append(when);
     const counts = causes.first[row] ? causes.times[row] : null;
-    this.facts.replaceChildren(where, of, ...(counts ? overTime(counts, interval, span) : []));
+    this.facts.replaceChildren(where, of, ...(counts ? overTime(counts, causes.count[row], {interval, span}) : []));
     this.#showText(causes.excerpt[row], causes.marked[row]);
     this.#showSource(causes.link[row]);
   }
