@@ -9,8 +9,9 @@ allowance is asked, in the running thread or asyncio task:
   that is the current one.
 - An opened file, and whatever else makes more of itself when it is asked for more, has an attribute
   ``allowance``: the one that was current when it was made. Public functions make that of their first
-  argument the current one (:func:`~archive.base.bounded.bounded`), and so do the members of a class that is
-  ``bounded_members`` or :func:`kept`. A cached value is charged once, to the file it came from.
+  argument the current one (:func:`~archive.base.bounded.bounded`), and so do functions that are
+  :func:`asking`, and the members of a class that is ``bounded_members`` or :func:`kept`. A cached value is
+  charged once, to the file it came from.
 - In the library, a block that works on an opened file says so: ``charged(archive.allowance)``.
 - A generator that changes the allowance between its yields is :func:`apart`: otherwise, its caller would get
   the change, too.

@@ -283,11 +283,6 @@ def ways_in(joined: Joined) -> dict[int, list[Letters]]:
     return ways
 
 
-def in_latin(text: bytes, *, has_controls: bool) -> bool:
-    """Whether a string may be bytes in Latin-1, if strings of its kind may have controls."""
-    return text.startswith(LATIN_HEADS) or (has_controls and IN_LATIN.search(text) is not None)
-
-
 def from_latin(text: bytes) -> bytes | None:
     """The file or other bytes that a string is in Latin-1; None for other strings."""
     if text.isascii() and OLD.match(text):

@@ -22,7 +22,7 @@ import numpy as np
 from archive.base import memory
 from archive.base.patterns import pattern_of
 from archive.debuginfo import frames
-from archive.privacy.pieces.encoded import IN_LATIN, TENSORS, from_latin, in_latin, is_file, runs, ways_in
+from archive.privacy.pieces.encoded import IN_LATIN, LATIN_HEADS, TENSORS, from_latin, is_file, runs, ways_in
 from archive.privacy.pieces.escaped_layers import JSON, EscapeLayer, JsonLayer, escaped, is_json, of_json
 from archive.privacy.pieces.framed import is_text
 from archive.privacy.pieces.joined import Joined
@@ -138,6 +138,8 @@ FRAME = frames.BEGINNING.encode()
 FRAMES = pattern_of(rb"\n(?=[ \t]*%b)" % FRAME)
 
 
+AT_BEGINNING = (0,)
+"""Where the line of a string of one line begins."""
 FEWEST_IN_COLUMNS = 16
 """Positions whose lines are found in columns."""
 BYTES = "bytes"
@@ -205,7 +207,6 @@ def _without_lengths(texts: list[bytes]) -> list[bytes]:
     return [data[at : at + len(text)] for at, text in zip(starts, texts, strict=False)]
 
 
-@memory.kept
 class PieceStrings:
     """The strings of some bytes.
 
@@ -233,7 +234,7 @@ class PieceStrings:
         self._times: dict[bytes, int] = {}
         self._numbers: list[int] = []
         self._sources: list[_LineSource] = []
-        self._begins: dict[int, array[int]] = {}
+        self._begins: dict[int, Sequence[int]] = {}
         self.encoded: list[EncodedPart] = []
         self.layers: list[Layer] = []
         outermost = long_strings(data, words) if in_numbers else layers(bytes(data), int, shortest)
@@ -254,6 +255,7 @@ class PieceStrings:
         return self._joined.data
 
     @cached_property
+    @memory.asking
     def _joined(self) -> Joined:
         memory.take(sum(map(len, self._times)), "lines of strings")
         return Joined(list(self._times), b"\0")
@@ -287,15 +289,16 @@ class PieceStrings:
             begins = self._begins[source] = self._begins_in(source)
         return layer.place(raw, begins[number - self._numbers[source]] + within)
 
-    def _begins_in(self, source: int) -> array[int]:
+    @memory.asking
+    def _begins_in(self, source: int) -> Sequence[int]:
         """Where each line begins in the string in which it occurs first; looked for once."""
         layer, raw, changed = self._sources[source]
         first, *rest = self._numbers[source : source + 2]
         lines = self._joined.texts[first : rest[0] if rest else None]
-        memory.take(memory.NUMBER * len(lines), "places of lines")
         text = layer.decoded(raw) if changed is None else changed
         if text.rstrip(b"\n") == lines[0]:
-            return array("q", [0])
+            return AT_BEGINNING
+        memory.take(memory.NUMBER * len(lines), "places of lines")
         begins, begin = array("q"), 0
         for line in _lines(text):
             if len(begins) < len(lines) and line == lines[len(begins)]:
@@ -362,8 +365,8 @@ class PieceStrings:
         files = set()
         has_controls = not isinstance(layer, PlainLayer) and any(map(IN_LATIN.search, wholes))
         for number, whole in enumerate(wholes):
-            if not in_latin(whole, has_controls=has_controls):  # files of tensors have controls, too
-                continue
+            if not (whole.startswith(LATIN_HEADS) or (has_controls and IN_LATIN.search(whole))):
+                continue  # files of tensors have controls, too
             file = from_latin(whole)
             if file is None and isinstance(layer, PickleLayer) and TENSORS.match(whole):
                 file = whole

@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive import LeakKind, leaks
+from archive.base import memory
+from archive.base.limits import DEFAULT_LIMITS
 from archive.container.container import Container
 from archive.privacy.pieces import layers as layers_of_strings
 from archive.privacy.pieces.encoded import IN_LATIN, TENSORS, WAYS
@@ -236,3 +238,16 @@ def test_letters_by_chance_are_no_text() -> None:
         found = leaks(with_records(MODEL, {"extra/x": b" ".join(words)}))
         assert found.problems == ()
         assert not [one for one in found.findings if "!" in one.places[0].record]
+
+
+def test_lines_and_their_places_are_charged_to_the_file_that_they_are_of() -> None:
+    with memory.charged(DEFAULT_LIMITS.allowance(0)) as own:
+        strings = PieceStrings(b"a first line\nand another one")
+    with memory.charged(DEFAULT_LIMITS.allowance(0)) as other:
+        before = own.taken
+        data = strings.data
+        assert own.taken == before + len(b"a first lineand another one")
+        before = own.taken
+        assert strings.place(data.index(b"another")) == len(b"a first line\nand ")
+        assert own.taken == before + 2 * memory.NUMBER
+    assert other.taken == 0
