@@ -50,6 +50,33 @@ def words(operation: ObservedOperation) -> str:
     return linecache.getline(source.file, source.number).strip()
 
 
+class Norm(nn.LayerNorm):
+    """A norm whose line is in a file of its own, as in timm."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = nn.functional.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+        return x  # noqa: RET504 (in generated code, the call is in the return)
+
+
+class Norms(nn.Module):
+    """Norms of two epsilons: TorchScript writes the code of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = Norm(4), Norm(4, eps=1e-2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.one(x)
+        return x + self.two(x)
+
+
+def test_a_function_that_is_called_where_its_value_is_returned_has_its_line() -> None:
+    with archive.run(scripted(Norms()), torch.rand(3, 4)) as run:
+        norms = [each for each in run.operations if each.op == "aten::layer_norm"]
+    assert [each.place.module for each in norms] == ["one", "two"]
+    assert {words(each).partition("(")[0] for each in norms} == {"x = nn.functional.layer_norm"}
+
+
 @pytest.mark.parametrize(("name", "form_name"), crossed(CASES, FORMS, most=10))
 def test_the_last_value_is_what_the_model_returns(name: str, form_name: str) -> None:
     model, x = made(name)

@@ -268,14 +268,13 @@ class StockPlaces:
         positions = []
         for number in reversed(range(len(steps))):
             record, line, function = steps[number]
-            if number == len(steps) - 1:
-                start, end = record.line_starts[line - 1], record.line_starts[line]
-                name = re.escape(op.rpartition("::")[2].encode())
-                calls = re.finditer(rb"[\w.]*\b%b\(" % name, record.text[start:end])
-                offsets = [start + call.start() for call in calls]
+            callee = steps[number + 1].function if number + 1 < len(steps) else None
+            if callee is None:
+                offsets = _calls_on(line, record, op.rpartition("::")[2])
+            elif callee.type_name:
+                offsets = [site.start for site in _sites_on(line, function, callee.name)]
             else:
-                method = steps[number + 1].function.name
-                offsets = [site.start for site in _sites_on(line, function, method)]
+                offsets = _calls_on(line, record, callee.name, *_aliases(callee.name, function, record))
             positions.append((record, offsets or [record.line_starts[line - 1]]))
         source, innermost = self._source(positions)
         return OperationPlace(tuple(levels), f"{hierarchy}.{op}", source, innermost, op)
@@ -328,6 +327,21 @@ def _sites_on(line: int, function: CodeFunction, method: str) -> list[CallSite]:
     return [
         call for call in function.calls if call.first_line <= line <= call.last_line and call.method == method
     ]
+
+
+def _calls_on(line: int, record: ParsedCode, *names: str) -> list[int]:
+    """Where an operator or a function is called on a line."""
+    start, end = record.line_starts[line - 1], record.line_starts[line]
+    any_of = "|".join(map(re.escape, names)).encode()
+    calls = re.finditer(rb"[\w.]*\b(?:%b)\(" % any_of, record.text[start:end])
+    return [start + call.start() for call in calls]
+
+
+def _aliases(name: str, caller: CodeFunction, record: ParsedCode) -> list[str]:
+    """What a function calls another one: ``_0 = __torch__.torch.nn.functional.layer_norm``."""
+    text = record.text[record.line_starts[caller.first_line - 1] : record.line_starts[caller.last_line]]
+    pattern = rb"^ *(\w+) = [\w.]+\.%b$" % re.escape(name.encode())
+    return [found.decode() for found in re.findall(pattern, text, re.MULTILINE)]
 
 
 def _only(lines: set[SourceLine]) -> SourceLine | None:
