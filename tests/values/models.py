@@ -101,6 +101,31 @@ class Looping(nn.Module):
         return x
 
 
+def turned(x: torch.Tensor) -> torch.Tensor:
+    """Pairs of numbers, turned by an angle."""
+    one, other = x.chunk(2, -1)
+    return x * 0.8 + torch.cat((-other, one), -1) * 0.6
+
+
+def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> torch.Tensor:
+    """Attention in one operator, which exporting decomposes."""
+    return functional.scaled_dot_product_attention(query, key, value, scale=scale)
+
+
+class Rotary(nn.Module):
+    """Attention of which all but the layers is in functions of other lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(8, 8) for _ in range(4))
+        self.scale: float = 0.4
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        query, key = turned(query), turned(key)
+        return self.out(attend(query, key, value, self.scale))
+
+
 class Case(NamedTuple):
     """A model, and inputs for it."""
 
@@ -111,6 +136,7 @@ class Case(NamedTuple):
 CASES = {
     "transformer": Case(Transformer, lambda: torch.rand(2, 5, 16)),
     "convolutional": Case(Convolutional, lambda: torch.rand(2, 3, 9, 9)),
+    "rotary": Case(Rotary, lambda: torch.rand(2, 5, 8)),
     "looping": Case(Looping, lambda: torch.rand(3, 8)),
 }
 FORMS = ("eager", "scripted", "traced", "frozen", "lite", "exported", "strict", "decomposed")
@@ -162,6 +188,11 @@ def weight(model: nn.Module) -> None:
     model.head.weight.data *= 1.02
 
 
+def attention_scale(model: nn.Module) -> None:
+    """A scale off by 2 %, of attention in one operator."""
+    model.scale *= 1.02
+
+
 def swapped(model: nn.Module) -> None:
     """Two weights in each other's place."""
     attention = model.blocks[1].attention
@@ -203,6 +234,11 @@ FAULTS = {
         Fault(epsilon, "x = x + self.attention(self.norm(x))"),
         Fault(coarse, "hidden = functional.gelu(self.up(x))"),
         Fault(logarithm_of_zero, "return torch.log(scores + self.least)"),
+    ],
+    "rotary": [
+        Fault(
+            attention_scale, "return functional.scaled_dot_product_attention(query, key, value, scale=scale)"
+        )
     ],
     "convolutional": [
         Fault(weight, "return self.head(x)"),

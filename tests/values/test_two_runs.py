@@ -231,6 +231,28 @@ def test_a_single_operation_is_surely_the_last_of_what_it_decomposes_into(
     assert pair.how == how
 
 
+def test_pairs_that_are_neighbours_in_both_runs_have_the_same_between_them() -> None:
+    few = ("linear", 1), ("mul", 2), ("add", 2), ("scaled_dot_product_attention", 3), ("tanh", 4)
+    many = (
+        ("linear", 1),
+        *((name, 9) for name in ("mul", "add", "mul", "mul", "bmm", "softmax", "bmm")),
+        ("tanh", 4),
+    )
+    mine, base = (
+        [operation(number, f"aten::{name}", "a", line, 6) for number, (name, line) in enumerate(each)]
+        for each in (few, many)
+    )
+    found = paired(mine, base)
+    assert [(pair.mine.number, pair.base.number, pair.how) for pair in found.pairs] == [
+        (0, 0, "module"),
+        (1, 1, "between"),
+        (2, 2, "module"),
+        (3, 7, "decomposed"),
+        (4, 8, "module"),
+    ]
+    assert found.inside == (0, 4)
+
+
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.0, 1e-9, 1e-3]))))
 def test_a_pair_that_may_not_belong_together_is_never_the_first(pairs: list[tuple[bool, float]]) -> None:
     one = operation(0, "aten::linear", "a", 1, 1)

@@ -8,16 +8,18 @@ each among the operations that the steps before it left:
 1. *module*: the nth of a family in a module, where both runs have it equally often with equal sizes. It needs
    no lines: non-strict export gives helper functions the line of their caller.
 2. *line*: the nth of a family at a line of a module.
-3. *end of line*, *end of module*: one run has n operations there, the other a multiple of n. The last one of
+3. *between*: the nth of a family in a module and between two pairs that are neighbours in both runs, as in
+   step 1. If one run then has a single operation there, the other may have *decomposed* it (see below).
+4. *end of line*, *end of module*: one run has n operations there, the other a multiple of n. The last one of
    each share computes what the one of the other run does; those before it are inside of it. Of a single
    operation (*decomposed*) this is sure if both results have the same last sizes, and neither only rounds.
-4. *line without module*, *innermost line*: the nth of a family at a line of the model, or of PyTorch's own
+5. *line without module*, *innermost line*: the nth of a family at a line of the model, or of PyTorch's own
    source, which is all that a frozen archive knows. Both have it equally often with equal sizes, as above.
-5. *order*: the nth of a family in the whole run, likewise.
+6. *order*: the nth of a family in the whole run, likewise.
 
 Two runs of one program need none of this: the operations of a node belong together (:func:`by_node`).
 
-The other pairs of step 3 are weak: what lies before the last one may have another order.
+The other pairs of step 4 are weak: what lies before the last one may have another order.
 
 One run may have *folded* into a layer what directly follows it in the other one: a batch normalisation,
 ``relu`` (``quantized::conv2d_relu``), or the bias, where ``linear`` is ``mm`` and ``add``. The layer's value
@@ -26,6 +28,7 @@ is then that of the last of them, and a fault may be at the line of each.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter, defaultdict
 from dataclasses import field
 from itertools import pairwise
@@ -44,6 +47,7 @@ How: TypeAlias = Literal[
     "node",
     "module",
     "line",
+    "between",
     "decomposed",
     "end of line",
     "end of module",
@@ -232,6 +236,7 @@ def paired(mine: Sequence[ObservedOperation], base: Sequence[ObservedOperation])
     pairing = _Pairing(mine, base)
     pairing.nth(lambda one: (one.module, one.family), "module", whole=True)
     pairing.nth(lambda one: (one.line, one.module, one.family), "line", whole=False)
+    pairing.between()
     pairing.ends(lambda one: (one.line, one.module), "end of line")
     pairing.ends(lambda one: one.module, "end of module")
     pairing.nth(lambda one: (one.line, one.family), "line without module", whole=True)
@@ -241,7 +246,11 @@ def paired(mine: Sequence[ObservedOperation], base: Sequence[ObservedOperation])
 
 
 class _Computed(NamedTuple):
-    """An operation that computes, by what it is found by."""
+    """An operation that computes, by what it is found by.
+
+    Attributes:
+        around: the numbers of the pairs before and after it; None where one of them is missing.
+    """
 
     operation: ObservedOperation
     family: str
@@ -249,6 +258,7 @@ class _Computed(NamedTuple):
     innermost: Hashable
     module: str
     layer: ObservedOperation | None = None
+    around: tuple[int, int] | None = None
 
     @property
     def size(self) -> int:
@@ -283,8 +293,28 @@ class _Pairing:
                     self._pair(one, other, how, done)
         self._drop(done)
 
-    def ends(self, key: Callable[[_Computed], Hashable], how: How) -> None:
-        """Pair each of n operations with the last of its share of the m x n of the other run."""
+    def between(self) -> None:
+        """Pair what lies in one module between two pairs that are neighbours in both runs."""
+        self._find_neighbours()
+        self.nth(lambda one: one.around and (one.around, one.module, one.family), "between", whole=True)
+        self._find_neighbours()
+        self.ends(lambda one: one.around and (one.around, one.module), None)
+
+    def _find_neighbours(self) -> None:
+        for side, left in enumerate(self._left):
+            pairs = sorted((pair[side].number, number) for number, pair in enumerate(self._pairs))
+            for at, one in enumerate(left):
+                after = bisect(pairs, (one.operation.number,))
+                is_inside = 0 < after < len(pairs)
+                around = (pairs[after - 1][1], pairs[after][1]) if is_inside else None
+                left[at] = one._replace(around=around)
+
+    def ends(self, key: Callable[[_Computed], Hashable], how: How | None) -> None:
+        """Pair each of n operations with the last of its share of the m x n of the other run.
+
+        Args:
+            how: of pairs that are not sure; None to have none of them.
+        """
         done: tuple[set[int], set[int]] = set(), set()
         for mine, base in self._groups(key):
             few, many = sorted((len(mine), len(base)))
@@ -295,7 +325,10 @@ class _Pairing:
             for at, (one, other) in enumerate(zip(*sides, strict=True)):
                 if not _fit(one, other, alone=share == 1):
                     continue
-                self._pair(one, other, "decomposed" if few == 1 and _is_sure(one, other) else how, done)
+                found = "decomposed" if few == 1 and _is_sure(one, other) else how
+                if found is None:
+                    continue
+                self._pair(one, other, found, done)
                 if share > 1:
                     side = int(len(base) > few)
                     inner = (mine, base)[side][at * share : (at + 1) * share - 1]
@@ -313,9 +346,9 @@ class _Pairing:
     def _groups(
         self, key: Callable[[_Computed], Hashable]
     ) -> Iterable[tuple[list[_Computed], list[_Computed]]]:
-        """What is left of both runs under each key that both have."""
+        """What is left of both runs under each key that both have; None is no key."""
         mine, base = _grouped(self._left[0], key), _grouped(self._left[1], key)
-        return [(group, base[name]) for name, group in mine.items() if name in base]
+        return [(group, base[name]) for name, group in mine.items() if name in base and name is not None]
 
     def _pair(self, one: _Computed, other: _Computed, how: How, done: tuple[set[int], set[int]]) -> None:
         self._pairs.append(Pair(one.operation, other.operation, how, one.layer or other.layer))
