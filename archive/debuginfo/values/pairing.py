@@ -301,13 +301,14 @@ class _Pairing:
         self.ends(lambda one: one.around and (one.around, one.module), None)
 
     def _find_neighbours(self) -> None:
-        for side, left in enumerate(self._left):
-            pairs = sorted((pair[side].number, number) for number, pair in enumerate(self._pairs))
-            for at, one in enumerate(left):
+        sides = zip(*((pair.mine.number, pair.base.number) for pair in self._pairs), strict=True)
+        for side, numbers in enumerate(sides):
+            pairs = sorted(zip(numbers, range(len(numbers)), strict=True))
+            for at, one in enumerate(self._left[side]):
                 after = bisect(pairs, (one.operation.number,))
                 is_inside = 0 < after < len(pairs)
                 around = (pairs[after - 1][1], pairs[after][1]) if is_inside else None
-                left[at] = one._replace(around=around)
+                self._left[side][at] = one._replace(around=around)
 
     def ends(self, key: Callable[[_Computed], Hashable], how: How | None) -> None:
         """Pair each of n operations with the last of its share of the m x n of the other run.
