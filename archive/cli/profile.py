@@ -18,12 +18,15 @@ from archive.debuginfo.profiles.saved import compared, is_saved_profile, read_pr
 from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS
 from archive.io.output import check_target
 from archive.io.urls import name_of
+from archive.reader.recognition import FileKind, recognise_for
+from archive.reader.recognition.kinds import COMMAND_KINDS
 from archive.render.profile import comparison_text, rows_text, run_text, runtime_notes
 from archive.render.rows import PROFILE_KEYS, SAVED_KEYS, by_view, profile_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from archive.base.limits import Limits
     from archive.debuginfo.profiles.profile import Profile
     from archive.debuginfo.profiles.saved import SavedProfile
     from archive.debuginfo.profiles.timeline import View
@@ -114,6 +117,9 @@ def command(
     FILE is an archive, which PyTorch loads and runs: its code must be trusted. Times are those of
     torch.profiler, whose own work is part of them; memory is that of PyTorch's allocator.
 
+    Or FILE is an exported program, lowered in parts or not, which PyTorch runs node by node: times only, by
+    default with the sample inputs that it has.
+
     Or FILE is an ETDump, which ExecuTorch's runtime has written: nothing runs, and PyTorch is not needed. Or
     FILE is a profile that --json has printed before.
 
@@ -122,6 +128,7 @@ def command(
       debug-archive profile model.ptl --input 1x3x224x224
       debug-archive profile model.pt --input 8x16:int64 --by line --runs 10
       debug-archive profile model.pt --input 1x3x224x224 --by source
+      debug-archive profile model.pt2 --by line --runs 10
       debug-archive profile small.ptl -c model.ptdbg --input 1x64 -o run.folded
       debug-archive profile model.ptl --input 1x64 -o run.speedscope.json
       debug-archive profile model.ptl --input 1x64 --runs 20 --json > before.json
@@ -133,13 +140,13 @@ def command(
       debug-archive profile run.etdp -c model.etrecord --warmup 1 -o run.speedscope.json
     """  # noqa: D301 (click reads the backspace)
     before = None if base is None else read_profile(base, base)
-    run, refused, views, why = SAVED if is_saved_profile(file) else _runner(file)
+    run, refused, views, why = runner = SAVED if is_saved_profile(file) else _runner(file, given["limits"])
     if view in views or any(given[name] not in UNGIVEN for name in refused):
         raise click.UsageError(why)
-    if showing.form == MODEL_EXPLORER and (run is not _run_archive or view is not None or before is not None):
+    if showing.form == MODEL_EXPLORER and (runner is not ARCHIVE or view is not None or before is not None):
         raise click.UsageError(
             "--format model-explorer has the times of an archive's operations: without --base and --by, and "
-            "not of an ETDump or a saved profile"
+            "not of an exported program, an ETDump or a saved profile"
         )
     if run is None:
         profile = read_profile(file, file)
@@ -153,7 +160,7 @@ def command(
     made, facts = run(file, view, given)
     for path in given["outputs"]:
         made.save(path, force=given["force"])
-    is_lacking = made.unknown and (run is _run_archive or given["companion"] is not None)
+    is_lacking = made.unknown and (runner is not DUMP or given["companion"] is not None)
     if is_lacking:
         many = f"{made.unknown:,} of {len(made.events):,} operations have no debug info"
         printing.note(many + ("" if given["companion"] else "; -c gives a companion, if it was split off"))
@@ -195,10 +202,9 @@ class Runner(NamedTuple):
     why: str
 
 
-def _runner(file: str) -> Runner:
-    from archive.describe.runtime.profile import is_etdump  # noqa: PLC0415 (not for saved ones)
-
-    return DUMP if is_etdump(file) else ARCHIVE
+def _runner(file: str, limits: Limits) -> Runner:
+    kind = recognise_for(file, COMMAND_KINDS["profile"], limits=limits).kind
+    return {FileKind.ETDUMP: DUMP, FileKind.EXPORTED: PROGRAM}.get(kind, ARCHIVE)
 
 
 def _run_dump(file: str, view: str | None, given: Mapping[str, Any]) -> tuple[Profile, dict[str, Any]]:
@@ -229,17 +235,30 @@ def _run_dump(file: str, view: str | None, given: Mapping[str, Any]) -> tuple[Pr
 def _run_archive(file: str, _: str | None, given: Mapping[str, Any]) -> tuple[Profile, dict[str, Any]]:
     with options.importing_pytorch("profile"):
         from archive.backend.stock.running import profile_archive  # noqa: PLC0415 (imports PyTorch)
+    return _profiled(profile_archive, file, given, lite=given["lite"])
+
+
+def _profiled(
+    profile: Callable[..., Profile], file: str, given: Mapping[str, Any], **more: object
+) -> tuple[Profile, dict[str, Any]]:
+    """Profile runs in PyTorch."""
     runs, warmup = given["runs"] or 1, given["warmup"]
-    made = profile_archive(
+    made = profile(
         file,
         *map(input_value, given["inputs"]),
         companion=given["companion"],
         method=given["method"] or "forward",
-        lite=given["lite"],
         runs=runs,
         warmup=2 if warmup is None else warmup,
+        **more,
     )
     return made, made.facts() | {"runs": runs}
+
+
+def _run_program(file: str, _: str | None, given: Mapping[str, Any]) -> tuple[Profile, dict[str, Any]]:
+    with options.importing_pytorch("profile"):
+        from archive.backend.programs.profiling import profile_program  # noqa: PLC0415 (imports PyTorch)
+    return _profiled(profile_program, file, given)
 
 
 UNGIVEN = (None, (), DEFAULT_LIMITS)
@@ -260,6 +279,13 @@ ARCHIVE = Runner(
     ["tick_ns", "limits", "program"],
     RUNTIME_VIEWS,
     "--tick-ns, --limit, --program and --by instruction or delegate are for ETDumps",
+)
+PROGRAM = Runner(
+    _run_program,
+    ["lite", "tick_ns", "limits", "program"],
+    [*RUNTIME_VIEWS, SOURCE],
+    "--lite, --tick-ns, --limit, --program and --by source, instruction or delegate are not for exported "
+    "programs, which have the lines that ran, not the source around them",
 )
 
 

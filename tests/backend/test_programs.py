@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import re
 import warnings
 from collections import Counter
@@ -531,15 +532,16 @@ def test_a_profile_has_the_operations_of_backends_and_of_pytorch_at_their_lines(
         events = Counter((event.name, event.handle >= 0) for event in found.events)
         assert events["aten::linear", True] == 4
         assert events["aten::relu", True] == events["aten::max", True] == 2
-        assert events["cond", False] == 2
-        assert not events["aten::linear", False]
+        assert events["cond", False] == events["aten::linear", False] == 0
+        summed = events["aten::add", False] + events["aten::sub", False]
+        assert summed == 2 * 3  # of the buffer, the branch, and both results
         places = [event.place.source for event in found.events if event.name == "aten::linear"]
         lines = {place.text for place in places if place is not None}
         assert lines == {
             "y = torch.relu(self.first(x)).view(x.shape[0] * 2, 2)",
             "low, high = self.last(y.reshape(-1, 4)).max(dim=-1)",
         }
-        with pytest.raises(ArchiveError, match="forward fails: Guard failed"):
+        with pytest.raises(ArchiveError, match=r"model fails with .*: Guard failed.*; it takes x"):
             profile_program(file.getvalue(), torch.ones(5, 3))
 
 
@@ -550,3 +552,23 @@ def test_a_part_whose_backend_records_nothing_is_one_event() -> None:
         torch.export.save(lower(program, name), file)
         found = profile_program(file.getvalue(), X)
         assert [event.name for event in found.events] == ["debug_archive_delegate", "aten::relu"]
+
+
+def test_the_command_profiles_what_is_lowered_by_the_lines_of_the_model(tmp_path: Path) -> None:
+    program = exported(Everything(), X, dynamic_shapes=(ROWS,))
+    model, small, companion = tmp_path / "m.pt2", tmp_path / "s.pt2", tmp_path / "s.ptdbg"
+    torch.export.save(lower(program, "aten"), model)
+    commands.well("split", model, "-o", small, "-c", companion)
+    found = {}
+    for file, more in ((model, ()), (small, ("-c", companion))):
+        done = commands.well("profile", file, *more, "--runs", "2", "--json")
+        (found[file],) = json.loads(done)["files"]
+    facts = found[model]
+    assert (facts["backend"], facts["runs"], facts["peak_bytes"]) == ("exported program", 2, None)
+    calls_of = {row["text"]: row["calls"] for row in facts["line"]}
+    assert calls_of["y = torch.cond(y.sum() > 0, lambda z: z + 1, lambda z: z - 1, (y,))"] == 2 * 3
+    assert {row["name"] for row in facts["module"]} >= {"top(Everything)", "first", "last"}
+    assert {row["name"]: row["calls"] for row in found[small]["line"]} == {
+        row["name"]: row["calls"] for row in facts["line"]
+    }
+    assert commands.run("profile", small).returncode == 1  # it has no lines

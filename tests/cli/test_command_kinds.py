@@ -103,7 +103,7 @@ def status(command: str, kind: FileKind, folder: Path) -> int:
         "migrate": ("migrate", file, "-o", aside, "--to", "latest"),
         "profile": (
             *("profile", file),
-            *(() if kind is FileKind.ETDUMP else ("--input", "3x4", "--runs", "1")),
+            *(() if kind in {FileKind.ETDUMP, FileKind.EXPORTED} else ("--input", "3x4", "--runs", "1")),
             *(("-c", companion) if kind is FileKind.SPLIT else ()),
         ),
         "run": (
@@ -141,7 +141,7 @@ def test_what_needs_pytorch_works_on_what_pytorch_loads(command: str, kind: File
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    "kind", [FileKind.EXPORTED, FileKind.STATE_DICT, FileKind.COMPANION, FileKind.PACKAGE]
+    "kind", [FileKind.LEGACY_EXPORTED, FileKind.STATE_DICT, FileKind.COMPANION, FileKind.PACKAGE]
 )
 @pytest.mark.parametrize("command", ["lite", "profile"])
 def test_what_needs_pytorch_says_what_a_file_is_that_it_does_not_work_on(
@@ -158,8 +158,8 @@ def test_the_sentence_names_all_commands_that_work() -> None:
     )
     assert str(Recognised(FileKind.LEGACY_EXPORTED, "x")) == (
         "x: `inspect`, `symbolicate`, `report`, `verify`, `leaks`, `sizes`, `diff`, `digest`, `join` and "
-        "`redact` work on it; `split`, `shrink`, `restore`, `run`, `store` and `convert` do once PyTorch 2.8 "
-        "or later exports the model again"
+        "`redact` work on it; `split`, `shrink`, `restore`, `profile`, `run`, `store` and `convert` do once "
+        "PyTorch 2.8 or later exports the model again"
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.commands import run, well
+from tests.support.corpus import KINDS
 from tests.support.documents import file_of
 
 if TYPE_CHECKING:
@@ -138,3 +139,13 @@ def test_what_cannot_be_run_is_told(model: Path, more: list[str], said: str) -> 
     done = run("profile", model, *more)
     assert (done.returncode, done.stdout) == (2, b"")
     assert said in done.stderr.decode()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "more", [("--by", "source"), ("--by", "delegate"), ("--lite",), ("--format", "model-explorer")]
+)
+def test_what_profiles_of_exported_programs_do_not_have_is_told(more: tuple[str, ...]) -> None:
+    done = run("profile", KINDS / "exported.pt2", *more)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"exported program" in done.stderr

@@ -5,5 +5,5 @@ In: a ``torch.export.ExportedProgram`` and a backend. Out: a program that calls 
 and ``torch.export.load`` reads it in a process that has imported :mod:`archive.backend`. ``choosing`` says
 which nodes are lowered, ``cutting`` makes a program of each partition, ``lowering`` the whole one,
 ``delegates`` is the operator that runs a partition, and ``states`` writes a backend's state as text and
-tensors.
+tensors. ``stepping`` runs a program node by node, ``profiling`` times that.
 """

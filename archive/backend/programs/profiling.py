@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.fx
 
 from archive.backend.programs.delegates import delegate, profiled
-from archive.backend.pytorch import message_of
-from archive.backend.values.running import exported_program
-from archive.base.errors import ArchiveError, one_line
+from archive.backend.programs.stepping import Stepper
+from archive.backend.values.inputs import Inputs
+from archive.backend.values.running import exported_program, running_program
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE
 from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import Recording
@@ -20,6 +20,8 @@ from archive.reader.opening import open as open_archive
 from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from archive.debuginfo.profiles.places import OperationPlace
     from archive.io.mapped import Source
 
@@ -36,13 +38,14 @@ def profile_program(
 ) -> Profile:
     """Profile runs of an exported program, lowered in parts or not, without gradients.
 
-    PyTorch loads and runs it, so its code must be trusted. Each node that calls an operator is an event; an
-    inner graph, as of ``torch.cond``, is one. Of a lowered part, the events are the operations that its
-    backend records; the part itself if it records none, or has not run before. Memory is not recorded.
+    PyTorch loads and runs it, so its code must be trusted. Each node that calls an operator is an event, also
+    in the graphs of ``cond`` and ``while_loop``; a node that holds other graphs is one. Of a lowered part,
+    the events are the operations that its backend records; the part itself if it records none, or has not run
+    before. Memory is not recorded.
 
     Args:
         source: the program: a path, a bytes-like object, or a binary file.
-        inputs: its arguments.
+        inputs: its arguments; by default the sample inputs that it has.
         companion: its debug info, if that was split off.
         method: the name of the program, if there are several.
         runs: how often it runs; times add up.
@@ -53,61 +56,54 @@ def profile_program(
     """
     with open_archive(source, companion=companion, kinds={FileKind.EXPORTED}) as opened:
         program, loaded = exported_program(source, opened, method)
-        timed = _Timed(loaded.module())
-        try:
-            with torch.no_grad():
-                for _ in range(warmup):
-                    timed.module(*inputs)
-                for _ in range(runs):
-                    timed.run(*inputs)
-        except Exception as error:  # a model may raise any
-            raise ArchiveError(f"{method} fails: {one_line(message_of(error))}", file=opened.file) from error
+        timing, module = _Timing(), loaded.module()
+        stepper = Stepper(module, timing.step)
+        with running_program(opened, program, loaded, Inputs(inputs, {})) as given, torch.no_grad():
+            args = given.copied().args
+            for _ in range(warmup):
+                module(*args)
+            for _ in range(runs):
+                stepper.run(*args)
 
         def place(number: int) -> OperationPlace:
-            name = str(number) if number >= 0 else timed.names[-2 - number]
+            name = str(number) if number >= 0 else timing.keys[-2 - number]
             nodes = found_nodes({program.name: program}, name)
             return place_of_node(nodes[0]) if nodes else UNKNOWN_PLACE
 
-        places = {number: place(number) for _, _, number, _ in timed.recording.operations}
-        return Profile(timed.recording, places.__getitem__, [])
+        places = {number: place(number) for _, _, number, _ in timing.recording.operations}
+        return Profile(timing.recording, places.__getitem__, [])
 
 
-class _Timed(torch.fx.Interpreter):  # type: ignore[misc]  # PyTorch has no types of it
+class _Timing:
     """Times the nodes of a program.
 
     Attributes:
         recording: operations of backends have their debug handles, nodes numbers from -2 downwards.
-        names: of the nodes, in the order of these numbers.
+        keys: of the nodes, in the order of these numbers.
     """
 
-    def __init__(self, module: torch.fx.GraphModule) -> None:
-        super().__init__(module)
+    def __init__(self) -> None:
         self.recording = Recording(EXPORTED)
-        self.names: list[str] = []
-        self._numbers: dict[torch.fx.Node, int] = {}
+        self.keys: list[str] = []
+        self._numbers: dict[str, int] = {}
 
-    def run_node(self, n: torch.fx.Node) -> Any:  # noqa: ANN401 (any value)
-        """Run a node, and note its time."""
+    def step(self, stepper: Stepper, n: torch.fx.Node, key: str) -> Any:  # noqa: ANN401 (any value)
+        """Run a node, and note its time, or those of a partition's operations."""
         target: Any = n.target
-        is_operator = isinstance(target, torch._ops.OpOverload | torch._ops.HigherOrderOperator)
-        if n.op != "call_function" or not is_operator:
-            return super().run_node(n)
-        holder: Any = n.args[0] if target is delegate else None
-        before = len(self.recording.operations)
-        if holder is not None:
-            with profiled(self.fetch_attr(holder.target), self.recording.operations):
-                start, result, end = self._timed(n)
-        else:
-            start, result, end = self._timed(n)
-        if len(self.recording.operations) == before:
-            if n not in self._numbers:
-                self._numbers[n] = -2 - len(self.names)
-                self.names.append(n.name)
+        operations = self.recording.operations
+        before = len(operations)
+        with self._profiled(stepper, n) if target is delegate else nullcontext():
+            start = perf_counter_ns()
+            result = stepper.result(n)
+            end = perf_counter_ns()
+        if len(operations) == before:
+            if key not in self._numbers:
+                self._numbers[key] = -2 - len(self.keys)
+                self.keys.append(key)
             name = target._schema.name if isinstance(target, torch._ops.OpOverload) else target.name()
-            self.recording.operations.append((start, end, self._numbers[n], name))
+            operations.append((start, end, self._numbers[key], name))
         return result
 
-    def _timed(self, n: torch.fx.Node) -> tuple[int, Any, int]:
-        start = perf_counter_ns()
-        result = super().run_node(n)
-        return start, result, perf_counter_ns()
+    def _profiled(self, stepper: Stepper, n: torch.fx.Node) -> AbstractContextManager[None]:
+        holder: Any = n.args[0]
+        return profiled(stepper.fetch_attr(holder.target), self.recording.operations)

@@ -11,6 +11,7 @@ import torch.fx
 
 from archive.backend.errors import NO_HANDLE
 from archive.backend.programs.delegates import delegate, handle_of
+from archive.backend.programs.stepping import Stepper
 from archive.backend.values.observing import Recorder, changed_ranges
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE
 from archive.reader.lookups.nodes import ProgramNode, place_of_node
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 EXPORTED = "exported program"
 INNER, LOWERED = "inner graphs", "lowered operations"
-COND, WHILE = "cond", "while_loop"
 
 
 def observe_program(
@@ -47,8 +47,8 @@ def observe_program(
     """
     recorder = Recorder(EXPORTED, values)
     recorder.observed.program = identity
-    nodes = _Nodes(exported.module(), recorder)
-    result = nodes.run(*inputs)
+    noting = _Noting(recorder)
+    result = Stepper(exported.module(), noting.step).run(*inputs)
     recorder.note_outputs(result)
     sites = {key: site for form in (*program.forms[::-1], program) for key, site in form.sites.items()}
 
@@ -57,76 +57,47 @@ def observe_program(
         site = sites.get(key)
         return (UNKNOWN_PLACE if site is None else place_of_node(sourced(ProgramNode(program, site)))), key
 
-    return recorder.finish([place(key) for key in nodes.keys])
+    return recorder.finish([place(key) for key in noting.keys])
 
 
-class _Nodes(torch.fx.Interpreter):  # type: ignore[misc]  # PyTorch has no types of it
+class _Noting:
     """Notes the results of nodes that call an operator.
 
     Attributes:
-        keys: the key of each noted node, as ``archive.reader.lookups.nodes`` has it.
+        keys: the key of each noted node.
     """
 
-    def __init__(
-        self, module: torch.nn.Module, recorder: Recorder, keys: list[str] | None = None, scope: str = ""
-    ) -> None:
-        super().__init__(module)
-        self._recorder, self._scope = recorder, scope
-        self.keys: list[str] = [] if keys is None else keys
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.keys: list[str] = []
 
-    def run_node(self, n: torch.fx.Node) -> Any:  # noqa: ANN401 (any value)
+    def step(self, stepper: Stepper, n: torch.fx.Node, key: str) -> Any:  # noqa: ANN401 (any value)
         """Run a node, and note what it returns."""
-        if n.op != "call_function":
-            return super().run_node(n)
         target: Any = n.target
         if target is delegate:
-            return self._lowered(n)
+            return self._lowered(stepper, n, key)
         if isinstance(target, torch._ops.HigherOrderOperator):
-            return self._higher_order(n, target.name())
-        schema = getattr(target, "_schema", None)
-        if schema is None:
-            return super().run_node(n)
-        args, kwargs = self.fetch_args_kwargs_from_env(n)
-        given = (args, kwargs)
-        before = changed_ranges(schema, given)
-        result = super().run_node(n)
-        self._recorder.note(schema.name, before, given, result)
-        self.keys.append(self._scope + n.name)
+            self._recorder.observed.unseen[INNER] += 1
+            return stepper.result(n)
+        given = stepper.fetch_args_kwargs_from_env(n)
+        before = changed_ranges(target._schema, given)
+        result = stepper.result(n)
+        self._recorder.note(target._schema.name, before, given, result)
+        self.keys.append(key)
         return result
 
-    def _higher_order(self, n: torch.fx.Node, name: str) -> Any:  # noqa: ANN401 (any value)
-        """Run a node that calls inner graphs, and follow these where it is known which it calls."""
-        args, _ = self.fetch_args_kwargs_from_env(n)
-        if name == COND:
-            which = 1 if args[0] else 2
-            return self._inner(n, which, args[3])
-        if name == WHILE:
-            carried, more = tuple(args[2]), tuple(args[3])
-            while self._inner(n, 0, (*carried, *more)):
-                carried = tuple(self._inner(n, 1, (*carried, *more)))
-            return carried
-        self._recorder.observed.unseen[INNER] += 1
-        return super().run_node(n)
-
-    def _lowered(self, n: torch.fx.Node) -> Any:  # noqa: ANN401 (any value)
+    def _lowered(self, stepper: Stepper, n: torch.fx.Node, key: str) -> Any:  # noqa: ANN401 (any value)
         """Run a partition on its backend; what it returns is noted at the nodes that made it."""
-        given = self.fetch_args_kwargs_from_env(n)
-        results = super().run_node(n)
+        given = stepper.fetch_args_kwargs_from_env(n)
+        results = stepper.result(n)
         holder: Any = n.args[0]
-        graph = self.fetch_attr(holder.target).graph
+        graph = stepper.fetch_attr(holder.target).graph
         for node, result in zip(graph.output_node().args[0], results, strict=True):
             made = node
             while made.target is getitem:
                 made = made.args[0]
             self._recorder.note(made.target._schema.name, (), given, result)
-            self.keys.append(f"{self._scope}{n.name}.{holder.target}/{made.name}")
+            self.keys.append(f"{key}.{holder.target}/{made.name}")
         lowered = sum(handle_of(node) != NO_HANDLE for node in graph.nodes)
         self._recorder.observed.unseen[LOWERED] += lowered - len(results)
         return results
-
-    def _inner(self, n: torch.fx.Node, which: int, given: Sequence[object]) -> Any:  # noqa: ANN401 (any value)
-        """Run an inner graph of a node."""
-        graph: Any = n.args[which]
-        scope = f"{self._scope}{n.name}.{graph.target}/"
-        inner = _Nodes(self.fetch_attr(graph.target), self._recorder, self.keys, scope)
-        return inner.run(*given)

@@ -340,18 +340,27 @@ def _run_program(
     call: _Call,
     **of_record: Any,  # noqa: ANN401 (as ``observe_program`` takes it)
 ) -> tuple[Inputs, Observed]:
-    """Run a program, by default with the sample inputs that it has."""
-    parameters = program.inputs or ()
+    """Run a program."""
     given = call.inputs
     if call.seed is not None:
-        given = random_inputs(parameters, call.seed, opened.file)
+        given = random_inputs(program.inputs or (), call.seed, opened.file)
+    with running_program(opened, program, exported, given) as given:
+        observed = observe_program(exported, program, given.copied().args, call.values, **of_record)
+        return given, observed
+
+
+@contextmanager
+def running_program(
+    opened: Archive, program: Program, exported: torch.export.ExportedProgram, given: Inputs
+) -> Iterator[Inputs]:
+    """The inputs of a program's run, by default the samples that it has; its errors say what it takes."""
+    parameters = program.inputs or ()
     if given.is_empty and exported.example_inputs is not None:
         given = Inputs(*exported.example_inputs)
     wants = "; ".join(each.text for each in parameters) or "no inputs"
     given = by_position(given, [each.name for each in parameters], wants, opened.file)
     with _failing(opened.file, program.name, given, wants):
-        observed = observe_program(exported, program, given.copied().args, call.values, **of_record)
-        return given, observed
+        yield given
 
 
 def _run_script(source: Source, opened: Archive, call: _Call) -> tuple[Inputs, Observed]:

@@ -10,7 +10,6 @@ backend's notes are left out and counted.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +20,8 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.debuginfo.profiles.places import NO_MODULES, OperationPlace, joint_place
 from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS, Recording
-from archive.formats.etdump import DELEGATE_CALL, is_dump
+from archive.formats.etdump import DELEGATE_CALL
 from archive.formats.etrecord import node_handles
-from archive.io.mapped import by_ranges
 from archive.reader.lookups.instructions import runs
 from archive.reader.lookups.nodes import place_of_node
 from archive.reader.lookups.own_program import check_own
@@ -215,12 +213,6 @@ class RuntimeProfile(Profile):
             "left_out": self.left_out,
             "inferred": self.inferred,
         }
-
-
-def is_etdump(source: Source) -> bool:
-    """Whether a file has an ETDump's identifier."""
-    with closing(by_ranges(source)) as fetched:
-        return is_dump(fetched.data)
 
 
 @bounded

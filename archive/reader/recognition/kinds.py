@@ -135,7 +135,7 @@ COMMAND_KINDS = {
     "redact": REDACTED_KINDS | {FileKind.COMPANION, FileKind.SAFETENSORS},
     "migrate": ARCHIVE_KINDS,
     "lite": LOADED_KINDS,
-    "profile": LOADED_KINDS | {FileKind.ETDUMP},
+    "profile": LOADED_KINDS | {FileKind.EXPORTED, FileKind.ETDUMP},
     "run": LOADED_KINDS | {FileKind.EXPORTED, FileKind.AOTI, FileKind.ETRECORD, FileKind.ETDUMP},
     "store": SHRUNK_KINDS | {FileKind.COMPANION},
     "convert": {FileKind.EXPORTED, FileKind.COMPANION},
