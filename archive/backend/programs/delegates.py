@@ -31,7 +31,7 @@ from archive.backend.lower import codegen
 from archive.backend.programs import states
 from archive.backend.registry import find_backend
 from archive.base.errors import ArchiveError
-from archive.debuginfo.symbolicate import TOP_FUNCTION, Symbolication, TracebackFrame
+from archive.debuginfo.symbolicate import HIERARCHY_HEADING, TOP_FUNCTION, Symbolication, TracebackFrame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -209,8 +209,23 @@ def handle_of(node: torch.fx.Node) -> int:
     return handle if isinstance(handle, int) else NO_HANDLE
 
 
+@dataclass(frozen=True, slots=True)
+class NodePlace(Symbolication):
+    """The place of a node; ``str()`` has its traceback as PyTorch keeps it.
+
+    Attributes:
+        trace: of the node; None if none was recorded.
+    """
+
+    trace: str | None = None
+
+    def __bytes__(self) -> bytes:
+        text = f"{HIERARCHY_HEADING.decode()}{self.module_hierarchy}\nOriginal traceback:\n{self.trace}"
+        return text.rstrip("\n").encode("utf-8", "surrogateescape")
+
+
 def symbolicated(graph: torch.fx.GraphModule, handle: int) -> Symbolication:
-    """The place in the model of a debug handle, laid out as for modules."""
+    """The place in the model of a debug handle, its hierarchy and frames as for modules."""
     node = next((node for node in graph.graph.nodes if handle_of(node) == handle), None)
     if node is None:
         return Symbolication((handle,), (handle,), "", (), ())
@@ -227,4 +242,5 @@ def symbolicated(graph: torch.fx.GraphModule, handle: int) -> Symbolication:
         for call in operation.stack
     ]
     hierarchy = ".".join([f"top({top})::{TOP_FUNCTION.decode()}", *calls, operation.kind])
-    return Symbolication((handle,), (), hierarchy, (), tuple(map(TracebackFrame, functions, ranges)))
+    frames = tuple(map(TracebackFrame, functions, ranges))
+    return NodePlace((handle,), (), hierarchy, (), frames, trace=node.meta.get("stack_trace"))
