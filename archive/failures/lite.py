@@ -1,12 +1,16 @@
 """A failure of the lite interpreter, which names debug handles → the same with hierarchy and source.
 
+A program that was lowered in parts names the handle of a node in the same words.
+
 A reading of the digits (``handles``) is contradicted where its operator does not print the message above
 (``messages``).
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections import defaultdict
+from functools import cached_property, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import LimitError
@@ -15,12 +19,14 @@ from archive.base.strings import decoded
 from archive.failures.failure import Answer, Failure, FailureCause, place_of, why_left
 from archive.failures.handles import HandleSplits
 from archive.failures.messages import cannot_print, known_message, wording
+from archive.failures.nodes import answer_of
 from archive.failures.printed import HANDLES_NOT_FOUND
-from archive.reader.lacking import why_no_handles
+from archive.reader.lacking import why_no_handles, why_no_traces
+from archive.reader.lookups.nodes import ProgramNode
 from archive.reader.split_handles import logged_form
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.reader.facts import Facts
 
+NO_LOWERED = "no lowered node of this archive has it: the failure is another model's"
 MAX_MESSAGE_SHOWN = 100
 """Characters of a message in a note."""
 MAX_READINGS_LISTED = 3
@@ -123,6 +130,8 @@ class LiteAnswers:
 
     def answer(self, failure: LiteFailure) -> Answer:
         """The archive's answer to a failure."""
+        if self._archive.programs and not self._archive.instructions:
+            return self._lowered_answer(failure)
         readings = self._readings_of(failure)
         handles, note = self._chosen(readings, failure)
         notes = ((0, note),) if note else ()
@@ -136,6 +145,26 @@ class LiteAnswers:
         is_named = self.splits.names_archive(failure.digits)
         cause = FailureCause(*explanation.place, wording(failure.message))
         return Answer(failure, explanation.text, notes, is_named, is_possible=True, cause=cause)
+
+    def _lowered_answer(self, failure: LiteFailure) -> Answer:
+        """The answer of a program: a backend names the one operation of a partition that failed."""
+        nodes = self._lowered.get(failure.digits, [])
+        if nodes:
+            return answer_of(self._archive, failure, failure.what, nodes, attrgetter("text"))
+        why = why_no_traces(self._archive)
+        said = why or (NO_LOWERED if self._lowered else why_no_handles(self._archive))
+        note = f"{failure.what}: {said}"
+        return Answer(failure, None, ((0, note),), is_possible=bool(why), is_split=bool(why))
+
+    @cached_property
+    def _lowered(self) -> Mapping[str, Sequence[ProgramNode]]:
+        """The nodes of programs that have a debug handle, by it."""
+        found = defaultdict[str, list[ProgramNode]](list)
+        for program in self._archive.programs.values():
+            for site in program.sites.values():
+                if site.handle is not None:
+                    found[site.handle].append(ProgramNode(program, site))
+        return found
 
     def _explanation(self, handles: tuple[int, ...]) -> Explanation:
         """The explanation of handles, kept for the next failure with the same ones."""

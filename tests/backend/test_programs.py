@@ -507,6 +507,30 @@ def test_symbolicate_prints_the_source_of_a_handle(tmp_path: Path) -> None:
     assert b"no node '17'" in unknown.stderr
 
 
+def test_a_log_of_a_split_program_is_explained_by_its_companion(tmp_path: Path) -> None:
+    model, small, companion = tmp_path / "m.pt2", tmp_path / "s.pt2", tmp_path / "s.ptdbg"
+    torch.export.save(lower(exported(Failing(), torch.arange(3)), "aten"), model)
+    commands.well("split", model, "-o", small, "-c", companion)
+    with pytest.raises(BackendError) as caught:
+        torch.export.load(small).module()(torch.tensor([1, 9, 2]))
+    log, other = tmp_path / "app.log", tmp_path / "other.log"
+    log.write_text(f"ERROR {caught.value}\nnext\n", "utf-8")
+    other.write_text(f"ERROR {caught.value}\n".replace("{0}", "{7}"), "utf-8")
+    place = commands.well("symbolicate", model, "0").rstrip()
+    expected = log.read_text("utf-8").replace(
+        "Debug info for handle(s): debug_handles:{0}, was not found.", place
+    )
+    for files in ((model,), (small, "-c", companion), (companion,)):
+        done = commands.run("symbolicate", *files, "--log", log)
+        assert (done.returncode, done.stdout.decode()) == (0, expected)
+        missing = commands.run("symbolicate", *files, "--log", other)
+        assert missing.returncode == 1
+        assert b"handles {7}: no lowered node of this archive has it" in missing.stderr
+    alone = commands.run("symbolicate", small, "--log", log)
+    assert (alone.returncode, alone.stdout) == (1, log.read_bytes())
+    assert b"if `split` took them out, they are in the companion" in alone.stderr
+
+
 def test_a_run_shows_what_partitions_return_at_the_lines_of_the_model() -> None:
     program = exported(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.Sigmoid()), X)
     with backend(supports=supporting("linear", "sigmoid")) as name:
