@@ -82,6 +82,7 @@ def model(
         "Archive",
         SimpleNamespace(
             limits=DEFAULT_LIMITS,
+            programs={},
             handle_table=handle_table,
             handle_form=form,
             method_table=MethodTable(
