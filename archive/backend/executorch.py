@@ -10,8 +10,9 @@ In: the name of a backend. Out: ExecuTorch's ``BackendDetails`` and ``Partitione
 2. ExecuTorch gives each partition to ``preprocess``, as a program of its own. The backend gets it as it gets
    any exported program, with sizes that may vary, and makes a state of it: what ExecuTorch's runtime gives to
    the backend's own.
-3. The debug handles that the backend was given are those by which its runtime in C++ logs its events. They
-   lead to the debug handles of ExecuTorch's nodes, which the ETRecord keeps.
+3. The debug handles that the backend was given, or those in ``node.meta`` if it asked for none, are those by
+   which its runtime in C++ logs its events. They lead to the debug handles of ExecuTorch's nodes, which the
+   ETRecord keeps.
 
 Needs PyTorch and ExecuTorch.
 """
@@ -112,13 +113,16 @@ def _preprocess(
 ) -> PreprocessResult:
     """The blob of a partition, and the handles of its nodes by those that the backend was given."""
     recorder = DebugHandles(FIRST_HANDLE)
+    nodes = [node for node in edge_program.graph.nodes if DEBUG_HANDLE in node.meta]
+    noted = {node.name: node.meta[DEBUG_HANDLE] for node in nodes}
+    for handle, node in enumerate(nodes, FIRST_HANDLE):
+        node.meta[DEBUG_HANDLE] = handle
     state = _state(backend, edge_program, compile_specs, recorder)
-    noted = {node.name: node.meta.get(DEBUG_HANDLE) for node in edge_program.graph.nodes}
-    handles = {
-        handle: (noted[operation.node],)
-        for handle, operation in recorder.operations.items()
-        if noted.get(operation.node) is not None
-    }
+    asked = {handle: operation.node for handle, operation in recorder.operations.items()}
+    given = asked or {node.meta[DEBUG_HANDLE]: node.name for node in nodes}
+    for node in nodes:
+        node.meta[DEBUG_HANDLE] = noted[node.name]
+    handles = {handle: (noted[name],) for handle, name in given.items() if name in noted}
     return PreprocessResult(_blob(state), handles)
 
 

@@ -11,7 +11,13 @@ OPERATORS = {f"aten.{name}" if "." in name else f"aten.{name}.default" for name 
 
 def supports(node):
     """Whether a node of the program may be lowered."""
-    return str(node.target) in OPERATORS
+    return operator_of(node) in OPERATORS
+
+
+def operator_of(node):
+    """The name of a node's operator; in ExecuTorch's programs it is inside of one of theirs."""
+    is_pytorchs = isinstance(node.target, type(torch.ops.aten.add.Tensor))
+    return str(node.target if is_pytorchs else getattr(node.target, "_op", node.target))
 
 
 def preprocess(original, _options, _generate_debug_handles):
@@ -30,7 +36,8 @@ def preprocess(original, _options, _generate_debug_handles):
     for node in program.graph.nodes:
         if node.op == "call_function":
             args, kwargs = map_arg((node.args, node.kwargs), lambda each: {"place": place[each.name]})
-            step = (str(node.target), plain(args), plain(kwargs), place[node.name], node.meta["debug_handle"])
+            call = operator_of(node), plain(args), plain(kwargs)
+            step = (*call, place[node.name], node.meta["debug_handle"])
             tape["steps"].append(step)
     tape["results"] = [place[spec.arg.name] for spec in program.graph_signature.output_specs]
     return tape

@@ -38,6 +38,7 @@ from archive.reader.lookups.own_program import check_own
 from tests.support.commands import called, well
 from tests.support.etdumps import Block, Event, built
 from tests.support.executorch import parsed
+from tools.pages import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -228,6 +229,31 @@ def test_partitions_run_from_their_blobs_as_the_eager_model(name: str) -> None:
 )
 def test_other_sizes_within_the_bounds_run_from_the_same_blobs(name: str, arguments: Arguments) -> None:
     torch.testing.assert_close(run(lowered(exported(name)), name, arguments), made(name)(*arguments))
+
+
+@pytest.fixture
+def tape() -> Iterator[str]:
+    """The example of a backend for programs."""
+    runpy.run_path(str(ROOT / "examples" / "backends" / "tape.py"))
+    yield "tape"
+    unregister_backend("tape")
+
+
+@pytest.mark.parametrize("name", ["mlp", "attention", "sizes that vary", "branches"])
+def test_the_example_of_a_backend_for_programs_runs_in_executorch(name: str, tape: str) -> None:
+    _, arguments, _ = MODELS[name]
+    edge = lowered(exported(name), tape)
+    parts = delegates(edge.exported_program().graph_module)
+    torch.testing.assert_close(run(edge, name, arguments), made(name)(*arguments))
+    (method,) = parsed(edge.to_executorch().buffer).methods
+    assert method.backend_calls[tape] == len(parts) > 0
+    for part in parts:
+        nodes = {node.name: node for node in part.original_module.graph.nodes if node.op == "call_function"}
+        steps = torch.load(io.BytesIO(part.processed_bytes))["steps"]
+        handles = [step[-1] for step in steps]
+        assert min(handles) >= FIRST_HANDLE
+        found = [part.meta["debug_handle_map"][handle] for handle in handles]
+        assert found == [(node.meta["debug_handle"],) for node in nodes.values()]
 
 
 @pytest.mark.parametrize("name", MODELS)
