@@ -31,8 +31,8 @@ LONG = 1.0
 NOISE = 0.05
 """Of the time for few, by which runs differ."""
 NOTE = (
-    "CPU of whole processes, less that of the smallest size; *growth* is the power of the number by which it "
-    "grows from the second size to the third. Measured once, on a machine with much other work: "
+    "CPU of whole processes; *growth* is the power by which it grows from the second number to the third, "
+    "all less those of the smallest. Measured once, on a machine with much other work: "
     "`symbolicate` of 100,000 failures 12.7 s (of 10,000, 1.7), by a store of 5,000 models 0.73 (of 1,250, "
     "0.61), by its server 0.74 (0.68); `store add` of 5,000 companions 75.0 s (of 1,250, 19.7); `inspect` of "
     "6,000 archives 35.4 s (of 1,500, 10.9); of 100,000 tensors, `digest` 15.2 s and `inspect` 9.4; of "
@@ -133,10 +133,10 @@ def spans(commands: Sequence[list[str]]) -> list[float]:
 
 
 def growth_of(seconds: Sequence[float], sizes: tuple[int, int, int]) -> float:
-    """The power by which seconds grow, less those of few; less than noise is noise."""
+    """The power by which seconds grow with what there is beyond few; less than noise is noise."""
     few, *more = seconds
     some, most = (max(span - few, NOISE * few) for span in more)
-    return exponent(some, most, sizes[1:])
+    return exponent(some, most, (sizes[1] - sizes[0], sizes[2] - sizes[0]))
 
 
 def grown(kind: Growing, made: Sequence[Path], out: Path) -> Iterator[tuple[str, list[float], float]]:
