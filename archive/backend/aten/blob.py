@@ -18,11 +18,9 @@ from archive.backend.aten.constants import (
     HeldAt,
     HeldList,
     JsonObject,
-    finite,
-    integer,
+    from_json,
     is_constant,
     packed,
-    unpacked,
 )
 from archive.backend.aten.operators import arity, supported
 from archive.backend.aten.program import CONTROL, MOVE, MachineInstruction, MachineProgram
@@ -95,13 +93,7 @@ def decoded(text: str, tensors: int, held: int = 0) -> dict[str, MachineProgram]
             place="program", expected=f"at most {LONGEST_PROGRAM:,} characters", found=f"{len(text):,}"
         )
     try:
-        read = json.loads(
-            text,
-            object_pairs_hook=unpacked,
-            parse_int=integer,
-            parse_float=finite,
-            parse_constant=finite,
-        )
+        read = from_json(text)
         version, operators, methods = _fields(read, *PROGRAM_FIELDS)
         known = " or ".join(map(str, VERSIONS))
         _check(type(version) is int and version in VERSIONS, f"version {known}", version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -66,8 +67,20 @@ class JsonObject(dict[str, Any]):
     __slots__ = ()
 
 
-def unpacked(pairs: list[tuple[str, Any]]) -> Any:  # noqa: ANN401
-    """The constant that a JSON object is the form of, or the object itself; a hook for ``json.loads``."""
+def from_json(text: str) -> Any:  # noqa: ANN401
+    """The value of a text, with the constants that its objects are the forms of.
+
+    Raises:
+        ValueError: it is not JSON, has a name twice, an integer of more than 64 bits, or a float that is not
+            finite.
+    """
+    return json.loads(
+        text, object_pairs_hook=_unpacked, parse_int=_integer, parse_float=_finite, parse_constant=_finite
+    )
+
+
+def _unpacked(pairs: list[tuple[str, Any]]) -> Any:  # noqa: ANN401
+    """The constant that a JSON object is the form of, or the object itself."""
     if len(pairs) == 1:
         ((name, value),) = pairs
         for tag, _, unpack in TAGGED_FORMS.values():
@@ -81,15 +94,15 @@ def unpacked(pairs: list[tuple[str, Any]]) -> Any:  # noqa: ANN401
     return made
 
 
-def integer(digits: str) -> int:
-    """An integer of 64 bits; a hook for ``json.loads``."""
+def _integer(digits: str) -> int:
+    """An integer of 64 bits."""
     if len(digits) > INT64_DIGITS or int(digits) not in INT64:
         raise ValueError(f"an integer of more than 64 bits: {digits[:INT64_DIGITS]}")
     return int(digits)
 
 
-def finite(text: str) -> float:
-    """A finite float; a hook for ``json.loads``."""
+def _finite(text: str) -> float:
+    """A finite float."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"a float that is not finite: {text[:INT64_DIGITS]}")

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from archive.backend.aten.constants import (
     TensorAt,
-    finite,
-    integer,
+    from_json,
     is_constant,
     packed,
     resolved,
-    unpacked,
 )
 from archive.base.errors import ArchiveError, shown
 from archive.effects.nested import with_tensors
@@ -44,13 +42,7 @@ def written(state: Any) -> tuple[str, list[torch.Tensor]]:  # noqa: ANN401 (of a
 def read(text: str, tensors: Sequence[torch.Tensor]) -> Any:  # noqa: ANN401
     """The state of a text and tensors. Anybody may have written the text: it is checked."""
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=unpacked,
-            parse_int=integer,
-            parse_float=finite,
-            parse_constant=finite,
-        )
+        value = from_json(text)
         is_state = is_constant(value, len(tensors), 0)
     except (ValueError, RecursionError) as error:
         raise ArchiveError(expected="a state as JSON", found=shown(str(error))) from error
