@@ -93,6 +93,9 @@ class Record:
     @property
     def place(self) -> StoredSpan:
         """Where its stored bytes are in the file."""
+        return self._located()
+
+    def _located(self) -> StoredSpan:
         placed = self._placed
         if placed.place is None:
             with in_file(self._file.name, one_line(self.name)):
@@ -112,9 +115,12 @@ class Record:
 
     def raw(self) -> memoryview:
         """The stored bytes, unchecked: a deflate stream if the record is deflated."""
+        return self._stored()
+
+    def _stored(self) -> memoryview:
         if self._placed.place is None and isinstance(self._file.data, RangedBytes):
             self._file.data.prefetch([self.span])
-        begin = self.place.data
+        begin = self._located().data
         return self._file.data[begin : begin + self.entry.stored_size]
 
     def view(self) -> memoryview:
@@ -146,14 +152,14 @@ class Record:
         if self._file.is_elsewhere:
             self._file.allowance.take(self.stored_size, "fetched records")
         if not self.entry.deflated:
-            view = self.raw()
+            view = self._stored()
             if not self._placed.is_checked:
                 self._check_crc(_crc32(view))
                 self._placed.is_checked = self.is_at_hand
             return view
         self._file.allowance.take(self.size, "inflated records")
         try:
-            view = memoryview(inflate(self.raw(), self.size)).toreadonly()
+            view = memoryview(inflate(self._stored(), self.size)).toreadonly()
             self._check_crc(_crc32(view))
         except ArchiveError:
             self._file.allowance.give(self.size)

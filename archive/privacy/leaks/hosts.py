@@ -18,7 +18,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from archive.base.patterns import pattern_of
+from archive.base.patterns import in_any_case, pattern_of
 from archive.privacy.leaks.addresses import PUBLIC
 from archive.privacy.leaks.people import is_somebody
 from archive.privacy.leaks.vocabulary import (
@@ -54,7 +54,7 @@ COUNTRIES = frozenset(
 )
 """Countries whose top domain is neither a word nor the ending of a file."""
 TOPS = NO_CODE | USUAL | COUNTRIES
-TOP = pattern_of(rb"\.(?=(?i:" + b"|".join(sorted(TOPS)) + rb")(?![\w(\[@{-]| ?=[^=]|\.\w))")
+TOP = pattern_of(rb"\.(?=(?:" + in_any_case(TOPS) + rb")(?![\w(\[@{-]| ?=[^=]|\.\w))")
 """The dot before the last label of such a name: single bytes are found sooner than how names begin."""
 LOCAL = b"local"
 WITH_PORT = pattern_of(BEGINS + rb"[A-Za-z][\w-]{2,62}:\d{4,5}(?![\w.:/-])")

@@ -67,7 +67,7 @@ IN_DOMAIN = pattern_of(rb"([A-Za-z][\w.-]{0,62})\\{1,4}(" + ACCOUNT + rb")")
 MACHINE = pattern_of(rb"[A-Za-z0-9][\w.-]{1,62}(?:\[[\d,-]{1,64}\])?(?::\d{1,5})?")
 """A machine, several with numbers (``gpu[01-04]``), and its port."""
 SIGNED = pattern_of(
-    rb"(?<![\w.])(?i:authors?|maintainers?|autore?n?|auteure?s?|verfasser|contact|annotator"
+    rb"(?=[AaMmVvCcWwTtLlSsRr])(?<![\w.])(?i:authors?|maintainers?|autore?n?|auteure?s?|verfasser|contact|annotator"
     rb"|(?:created|written|maintained|trained|annotated|labell?ed) by"
     rb"|(?:signed-off|co-authored|reviewed|acked|tested)-by)"
     rb"[\"']?(?:[ \t]{0,4}[:=])?[ \t]{1,4}"

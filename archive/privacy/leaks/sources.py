@@ -40,12 +40,18 @@ TRACED = pattern_of(
     (frames.ANY_FILE + frames.LINE).encode() + rb", in [^\n\0]{0,300}\n[ \t]+(?P<code>[^\n\0]+)"
 )
 """A frame of a traceback with its line of source; bounded, as each `File` may begin one."""
-DEFINED = pattern_of(rb"(?:async )?\b(?:def (?=\w+\s*\()|class (?=\w+\s*[(:]))[^\n\0]*")
-STATEMENT = pattern_of(
-    rb"(?m)(?:^|(?<=\0))[ \t]*(?:return\b|import \w|from [\w.]+ import|assert\b|raise\b|with \w[^\n\0]*:|"
+FUNCTION, CLASS = rb"ef (?=\w+\s*\()", rb"lass (?=\w+\s*[(:])"
+DEFINED = pattern_of(
+    rb"(?:async \b(?:d" + FUNCTION + rb"|c" + CLASS + rb")"
+    rb"|d(?<=\bd)" + FUNCTION + rb"|c(?<=\bc)" + CLASS + rb")[^\n\0]*"
+)
+"""A first line of a definition. Each alternative begins with a letter: such patterns are found soonest."""
+STATEMENT = (
+    rb"[ \t]*(?:return\b|import \w|from [\w.]+ import|assert\b|raise\b|with \w[^\n\0]*:|"
     rb"(?:if|elif|for|while) [^\n\0]+:|self\.\w[\w.\[\]]*[ \t]*=|"
     rb"\w[\w.\[\], \t]*+=[ \t]*(?:self|torch|F)\.)[^\n\0]*"
 )
+FIRST_STATEMENT, NEXT_STATEMENT = pattern_of(STATEMENT), pattern_of(rb"[\n\0](" + STATEMENT + rb")")
 COMMENT = pattern_of(rb"#(?<![^ \t\n\0]#)(?!:)[ \t]*([A-Za-z\x80-\xff][^\n\0]{2,})")
 LITERAL = pattern_of(
     rb"\"{3}|'{3}|(?:(?<!\w)|(?<=\b[rbfuRBFU])|(?<=\b[rbfRBF]{2}))"
@@ -123,11 +129,21 @@ def sources(kind: RecordKind, data: bytes, known: frozenset[bytes] | None = None
                 yield Detection(LeakKind.SOURCE, at, text)
             at += len(line) + 1
     if known is None or kind not in HOLD_RANGES or kind in HOLD_PROGRAMS:
-        for pattern in (DEFINED, STATEMENT):
-            for statement in pattern.finditer(data):
-                if statement[0].strip() not in (known or ()):
-                    yield Detection(LeakKind.SOURCE, statement.start(), statement[0].strip())
+        for at, text in _statements(data):
+            if text.strip() not in (known or ()):
+                yield Detection(LeakKind.SOURCE, at, text.strip())
     yield from _comments(data, 0)
+
+
+def _statements(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """First lines of definitions, then statements: where each begins, and its line."""
+    for definition in DEFINED.finditer(data):
+        yield definition.start(), definition[0]
+    first = FIRST_STATEMENT.match(data)
+    if first:
+        yield 0, first[0]
+    for statement in NEXT_STATEMENT.finditer(data, first.end() if first else 0):
+        yield statement.start(1), statement[1]
 
 
 def _comments(data: bytes, at: int) -> Iterator[Detection]:

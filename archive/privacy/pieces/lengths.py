@@ -23,8 +23,8 @@ TAGS = re.escape(PROTOBUF_TAGS + OTHER_TAGS) + rb"\x00\n\x80-\xff"
 FOLLOWING = frozenset(PROTOBUF_TAGS + OTHER_TAGS + b"\0\nN()i{[") | frozenset(range(0x80, 0x100))
 """First bytes of what may follow a text."""
 BEGINS = (
-    rb"(?!(?<=:)//)[!-~](?=/|~/|[A-Za-z]:[\\/]|\\\\"
-    rb"|AKIA|ASIA|hf_|npm_|gsk_|sk-|SG\.|eyJ|r8_|api_org_|ya29\.|S-1-5-)"
+    rb"[!-~](?=/|~/|[A-Za-z]:[\\/]|\\\\|AKIA|ASIA|hf_|npm_|gsk_|sk-|SG\.|eyJ|r8_|api_org_|ya29\.|S-1-5-)"
+    rb"(?!(?<=:/)/)"
 )
 FIRST, LENGTH = pattern_of(BEGINS), pattern_of(rb"[" + TAGS + rb"]" + BEGINS)
 """A byte before text that cannot begin inside a word."""

@@ -289,7 +289,6 @@ class PieceStrings:
             begins = self._begins[source] = self._begins_in(source)
         return layer.place(raw, begins[number - self._numbers[source]] + within)
 
-    @memory.asking
     def _begins_in(self, source: int) -> Sequence[int]:
         """Where each line begins in the string in which it occurs first; looked for once."""
         layer, raw, changed = self._sources[source]
@@ -298,11 +297,14 @@ class PieceStrings:
         text = layer.decoded(raw) if changed is None else changed
         if text.rstrip(b"\n") == lines[0]:
             return AT_BEGINNING
-        memory.take(memory.NUMBER * len(lines), "places of lines")
+        self.allowance.take(memory.NUMBER * len(lines), "places of lines")
         begins, begin = array("q"), 0
+        new = iter(lines)
+        sought = next(new)
         for line in _lines(text):
-            if len(begins) < len(lines) and line == lines[len(begins)]:
+            if line == sought:
                 begins.append(begin)
+                sought = next(new, None)
             begin += len(line) + 1
         return begins
 
@@ -327,7 +329,9 @@ class PieceStrings:
         files = self._files(layer, raws, wholes)
         formed = with_form(wholes) if depth < DEEPEST else []
         if isinstance(layer, PickleLayer) and depth < DEEPEST:
-            formed = sorted({*formed, *(number for number, text in enumerate(texts) if is_bytes(text))})
+            # most strings are ASCII: nearly all are ruled out here
+            some = (number for number, text in enumerate(texts) if b"\0" in text or not text.isascii())
+            formed = sorted({*formed, *(number for number in some if is_bytes(texts[number]))})
         for number in files:
             if not is_text(wholes[number]):  # a text may begin like a file
                 texts[number] = b""
@@ -348,8 +352,7 @@ class PieceStrings:
             texts[number] = self._decoded(StringInLayer(layer, raws[number]), texts[number], ways[number])
         if isinstance(layer, PlainLayer) and not layer.is_framed:
             texts = _without_lengths(texts)
-        changed = (text if text is not one else None for text, one in zip(texts, unchanged, strict=True))
-        self._add(layer, zip(raws, texts, counts, changed, strict=True))
+        self._add(layer, zip(raws, texts, counts, unchanged, strict=True))
         numbers = escaped(joined) if depth < DEEPEST else []
         if numbers:
             by_text = {texts[at]: raws[at] for at in numbers}
@@ -363,7 +366,10 @@ class PieceStrings:
     def _files(self, layer: Layer, raws: Sequence[bytes], wholes: Sequence[bytes]) -> set[int]:
         """The numbers of strings that are files: any in Latin-1, those of tensors in bytes. They are kept."""
         files = set()
-        has_controls = not isinstance(layer, PlainLayer) and any(map(IN_LATIN.search, wholes))
+        has_controls = False
+        if not isinstance(layer, PlainLayer):
+            with memory.lent(sum(map(len, wholes)), "texts of strings"):
+                has_controls = IN_LATIN.search(b"\n".join(wholes)) is not None
         for number, whole in enumerate(wholes):
             if not (whole.startswith(LATIN_HEADS) or (has_controls and IN_LATIN.search(whole))):
                 continue  # files of tensors have controls, too
@@ -375,10 +381,10 @@ class PieceStrings:
                 files.add(number)
         return files
 
-    def _add(self, layer: Layer, strings: Iterable[tuple[bytes, bytes, int, bytes | None]]) -> None:
-        """Count the lines of strings: each as it stands, its text, its count, and that text if changed."""
-        lines, numbers, sources = self._times, self._numbers, self._sources
-        for raw, text, times, changed in strings:
+    def _add(self, layer: Layer, strings: Iterable[tuple[bytes, bytes, int, bytes]]) -> None:
+        """Count the lines of strings: each as it stands, its text, its count, and what it is decoded to."""
+        lines = self._times
+        for raw, text, times, decoded in strings:
             known = len(lines)
             if b"\n" in text:
                 for line in _lines(text):
@@ -386,11 +392,12 @@ class PieceStrings:
                         lines[line] = lines.get(line, 0) + times
             elif text in lines:
                 lines[text] += times
+                continue
             elif text:
                 lines[text] = times
             if len(lines) > known:
-                numbers.append(known)
-                sources.append((layer, raw, changed))
+                self._numbers.append(known)
+                self._sources.append((layer, raw, None if text is decoded else text))
 
     def _decoded(self, string: StringInLayer, text: bytes, ways: Iterable[Letters]) -> bytes:
         """A text without masked letters; what its parts stand for is kept."""

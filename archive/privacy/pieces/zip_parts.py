@@ -24,7 +24,7 @@ def embedded(data: bytes) -> Iterator[tuple[int, int]]:
         at = data.find(LOCAL.magic, end)
 
 
-def fields(whole: memoryview, start: int, end: int) -> Iterator[tuple[int, int]]:
+def fields(whole: memoryview, start: int, end: int) -> list[tuple[int, int]]:
     """The bytes between two records, cut where a field of a header ends: a comment follows a name.
 
     Args:
@@ -45,8 +45,8 @@ def fields(whole: memoryview, start: int, end: int) -> Iterator[tuple[int, int]]
             at += CENTRAL.size
             lengths = central.name_length, central.extra_length, central.comment_length
         cuts.update(accumulate(lengths, initial=at))
-    inside = sorted(cut for cut in cuts if cut <= end - start)
-    yield from ((start + low, start + high) for low, high in pairwise(inside))
+    inside = sorted([start + cut for cut in cuts if cut <= end - start])
+    return list(pairwise(inside))
 
 
 def unlisted(whole: memoryview, starts: Collection[int], listed: Collection[int]) -> Iterator[int]:
@@ -56,8 +56,9 @@ def unlisted(whole: memoryview, starts: Collection[int], listed: Collection[int]
         starts: where fields begin between records.
         listed: where the bytes of records begin.
     """
+    first, last = LOCAL.magic[0], len(whole) - LOCAL.size
     for start in starts:
-        if whole[start : start + len(LOCAL.magic)] == LOCAL.magic and start + LOCAL.size <= len(whole):
+        if start <= last and whole[start] == first and whole[start : start + len(LOCAL.magic)] == LOCAL.magic:
             header = LOCAL.read(whole, start)
             at = start + LOCAL.size + header.name_length + header.extra_length
             if header.method == DEFLATED and at not in listed and at < len(whole):
