@@ -82,12 +82,12 @@ class Allowance:
         peak: the most bytes that were in use.
     """
 
-    __slots__ = ("_whole", "limits", "memory", "peak", "taken")
+    __slots__ = ("limits", "memory", "peak", "taken", "whole")
 
     def __init__(self, limits: Limits, memory: int, whole: Allowance | None = None) -> None:
         self.limits = limits
         self.memory = memory
-        self._whole = whole
+        self.whole = whole
         self.taken = 0
         self.peak = 0
 
@@ -102,24 +102,31 @@ class Allowance:
             record: the record that asks for them.
             place: where in the record.
         """
-        wanted = self.taken + count
-        if self._whole is not None:
-            self._whole.take(count, what, record=record, place=place)
-        elif wanted > self.memory:
-            raise LimitError("memory", self.memory, wanted, what=what, record=record, place=place)
-        self.taken = wanted
-        self.peak = max(self.peak, wanted)
+        outermost = self
+        while outermost.whole is not None:
+            outermost = outermost.whole
+        wanted = outermost.taken + count
+        if wanted > outermost.memory:
+            raise LimitError("memory", outermost.memory, wanted, what=what, record=record, place=place)
+        self._add(count)
 
     @property
     def left(self) -> int:
         """Bytes that may still be taken."""
-        return self.memory - self.taken if self._whole is None else self._whole.left
+        return self.memory - self.taken if self.whole is None else self.whole.left
 
     def give(self, count: int) -> None:
         """Return bytes that are no longer in use."""
-        self.taken -= count
-        if self._whole is not None:
-            self._whole.give(count)
+        self._add(-count)
+
+    def _add(self, count: int) -> None:
+        """Add to what is taken, here and in what this is a part of."""
+        each: Allowance | None = self
+        while each is not None:
+            each.taken += count
+            if each.taken > each.peak:  # noqa: PLR1730 (asked very often)
+                each.peak = each.taken
+            each = each.whole
 
 
 DEFAULT_LIMITS = Limits()

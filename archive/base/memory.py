@@ -83,14 +83,16 @@ class lent:  # noqa: N801 (called like a function, like the two below)
     def __init__(
         self, count: int, what: str = "", *, record: str | None = None, place: str | None = None
     ) -> None:
-        self._allowance, self._count = current(), count
-        self._allowance.take(count, what, record=record, place=place)
+        self._allowance, self._count = _CURRENT.get(), count
+        if self._allowance is not None:
+            self._allowance.take(count, what, record=record, place=place)
 
     def __enter__(self) -> None:
         """Begin the block."""
 
     def __exit__(self, *_: object) -> None:
-        self._allowance.give(self._count)
+        if self._allowance is not None:
+            self._allowance.give(self._count)
 
 
 class charged:  # noqa: N801

@@ -50,7 +50,7 @@ def stored_entries(strings: PieceStrings, is_telling: Callable[[bytes], bool]) -
     """The entries of all layers with a name that means something, and texts as values."""
     for layer in strings.layers:
         if isinstance(layer, PickleLayer):
-            if any(len(raw) <= LONGEST_NAME and is_telling(raw) for raw in layer.counts):
+            if any(is_telling(raw) for raw in layer.counts if len(raw) <= LONGEST_NAME):
                 for entry in _of_pickle(layer):
                     if is_telling(entry.name) and len(entry.value) <= MOST_OF_VALUE:
                         yield entry._replace(at=layer.outer(entry.at))
@@ -243,7 +243,7 @@ def _of_settings(layer: Layer, is_telling: Callable[[bytes], bool]) -> Iterator[
     if isinstance(layer, JsonLayer):
         return
     for raw in layer.counts:
-        if len(raw) > MOST_OF_SETTINGS or b"\n" not in raw or not (b":" in raw or b"=" in raw):
+        if b"\n" not in raw or len(raw) > MOST_OF_SETTINGS or not (b":" in raw or b"=" in raw):
             continue
         text = layer.decoded(raw)
         for name, value, at in _settings(text):

@@ -388,8 +388,10 @@ class PieceStrings:
             known = len(lines)
             if b"\n" in text:
                 for line in _lines(text):
-                    if len(line) >= SHORTEST:
-                        lines[line] = lines.get(line, 0) + times
+                    if line in lines:
+                        lines[line] += times
+                    elif len(line) >= SHORTEST:
+                        lines[line] = times
             elif text in lines:
                 lines[text] += times
                 continue
