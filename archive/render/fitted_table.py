@@ -44,7 +44,7 @@ SHORTEST_NAME = 14
 SHORTEST_PLACE = 24
 """Its last ten cells stay, which a number of bytes or lines fits in."""
 SHORTEST_TEXT = 10
-LONGEST_WORD = 40
+LONGEST_WORD = 32
 """Longer words of texts are broken where the table would not fit otherwise."""
 SHORTENED = {"name": SHORTEST_NAME, "place": SHORTEST_PLACE, "code": SHORTEST_TEXT}
 """What is cut, and how narrow it may be."""
@@ -243,18 +243,16 @@ def _listed(values: Sequence[str], width: int) -> Iterator[str]:
 
 
 def shortened(names: Sequence[str], width: int) -> list[str]:
-    """Names shortened to a width in cells of a terminal, and still distinct.
+    """Names shortened to a width in cells of a terminal; those that differ still do.
 
     Names that would look the same without the folders in their middle are cut anywhere instead; names that
     would look the same even so stay whole, and are wrapped.
     """
-    short = [in_the_middle(name, width) for name in names]
+    short = {name: in_the_middle(name, width) for name in names}
     for way in (_cut, _whole):
-        count = Counter(short)
-        short = [
-            text if count[text] == 1 else way(name, width) for name, text in zip(names, short, strict=True)
-        ]
-    return short
+        count = Counter(short.values())
+        short = {name: text if count[text] == 1 else way(name, width) for name, text in short.items()}
+    return [short[name] for name in names]
 
 
 def in_the_middle(name: str, width: int) -> str:

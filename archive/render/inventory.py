@@ -64,7 +64,7 @@ def totals_text(totals: Totals) -> Printed:
 
 
 def _table(of: str, sums: Mapping[str, Sums], total: Sums) -> FittedTable:
-    table = FittedTable.of(of, *(column.title for column in SUMS), "%")
+    table = FittedTable([(of, "text"), *((column.title, "number") for column in SUMS), ("%", "number")])
     for name, some in [*largest(sums, MOST_GROUPS), (TOTAL, total)]:
         debug = "" if some.debug_bytes is None else share(some.debug_bytes, some.size or 0)
         table.add(name, *numbers(some), debug)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import counted, one_line
 from archive.privacy.leaks.findings import by_kind
-from archive.render.fitted_table import FittedTable
+from archive.render.fitted_table import ELLIPSIS, FittedTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ STEPS = 3
 RECORD = 60
 """Characters of a record's name that a table shows."""
 SHORTENED = 120
-"""Characters of a text that a table shows."""
+"""Characters of a text that a table shows; JSON has all."""
 
 
 def leaks_table(findings: Sequence[Finding], examples: int) -> FittedTable:
@@ -43,12 +43,15 @@ def examples_table(
         examples: the number of texts shown for each; 0 shows all.
         cells: gives a text and its first place.
     """
-    table = FittedTable([(of, "text"), ("found", "number"), ("text", "name"), ("first at", "place")])
+    table = FittedTable([(of, "text"), ("found", "number"), ("text", "text"), ("first at", "place")])
     for group, some in groups:
         shown = some if len(some) <= examples + 1 else some[: examples or None]
         for number, one in enumerate(shown):
             text, place = cells(one)
-            table.add("" if number else group, one.count, one_line(text)[:SHORTENED], place)
+            line = one_line(text)
+            if len(line) > SHORTENED:
+                line = line[: SHORTENED - 1] + ELLIPSIS
+            table.add("" if number else group, one.count, line, place)
         if rest := some[len(shown) :]:
             table.add("", sum(one.count for one in rest), f"[{len(rest):,} other texts]", "")
     return table

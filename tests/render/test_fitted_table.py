@@ -19,7 +19,9 @@ from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
 from archive.describe.sizes import View, sizes
 from archive.render.fitted_table import FittedTable, hanging, in_the_middle, lines_of, shortened
+from archive.privacy.leaks import Finding, LeakKind, Place
 from archive.render.inspect import inspection_text
+from archive.render.leaks import SHORTENED, leaks_table
 from archive.render.making import Sized, join_text, shrink_text, split_text
 from archive.render.sizes import difference_text, sizes_text
 from archive.rewrite.join import Join
@@ -170,6 +172,11 @@ def test_names_that_would_look_the_same_are_cut_elsewhere_or_stay_whole() -> Non
     assert shortened([*alike, other], 17) == [*alike, "code/…/linear.py"]
 
 
+def test_names_that_are_the_same_are_cut_as_one() -> None:
+    name = "code/__torch__/torchvision/models/resnet.py"
+    assert shortened([name, name], 22) == ["code/…/resnet.py"] * 2
+
+
 # --- on a terminal
 
 
@@ -223,10 +230,30 @@ def test_tables_fit_a_terminal(command: str, width: int, tmp_path: Path) -> None
     assert not wide
 
 
-def test_a_table_names_each_file_and_kind_even_where_it_is_narrow() -> None:
-    shown = on_a_terminal(80, "leaks", SAMPLES[0].with_name("plain_stack.ptl"))
-    assert "…/modules/linear.py" in shown
-    assert "byte 220" in shown
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_leaks_is_whole_even_where_a_table_is_narrow(width: int) -> None:
+    model = ORACLES / "plain_stack.ptl"
+    lines = on_a_terminal(width, "leaks", model).splitlines()
+    start, end = (lines[0].find(title) for title in ("text ", "first at"))  # of a table; or else of the lines
+    texts = "".join((line[start:end] if end > 0 else line).strip() for line in lines)
+    paths = [one.text for one in archive.leaks(model).findings if one.kind == "site-packages path"]
+    assert len(paths) == 4
+    assert all(path in texts for path in paths)
+    assert any("byte 220" in line for line in lines)
+
+
+def test_a_leak_that_is_too_long_for_a_table_shows_that_it_is_cut() -> None:
+    finding = Finding(LeakKind.COMMENT, "x" * 200, count=1, places=[Place("a.py")])
+    [line] = leaks_table([finding], 3).texts
+    assert line[0][2] == "x" * (SHORTENED - 1) + "…"
+
+
+def test_releases_and_kinds_are_whole_even_where_a_table_is_narrow() -> None:
+    shown = on_a_terminal(80, "inspect", ORACLES)
+    words = [line[:18].split() for line in shown.splitlines()]
+    assert ["PyTorch", "2.1", "or"] in words
+    assert ["later"] in words
+    assert ["TorchScript"] in words
 
 
 def test_digests_of_parts_stay_whole() -> None:
