@@ -6,8 +6,12 @@ It is one short line without ``@``, which joins it to the name of a file: ``wake
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 LABEL_TEXT = re.compile(r"\w(?:[\w.+ -]{0,62}[\w.+])?")
 LABEL_WORDS = "a label like 1.4.2: up to 64 letters, digits, blanks and . _ + -"
@@ -20,6 +24,12 @@ def checked_label(text: str, place: str = "label") -> str:
     if not LABEL_TEXT.fullmatch(text):
         raise ArchiveError(place=place, expected=LABEL_WORDS, found=shown(text))
     return text
+
+
+def release_names(names: Iterable[str], labels: Iterable[str]) -> frozenset[str]:
+    """What a person or a log may call the releases of a model: ``1.4.2``, ``Ranker@1.4.2``."""
+    labels = [*labels]
+    return frozenset([*labels, *(f"{name}@{label}" for name in names for label in labels)])
 
 
 def labels_in_words(name: str, labels: tuple[str, ...]) -> str:

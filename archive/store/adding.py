@@ -18,7 +18,8 @@ import numpy as np
 
 from archive.base import memory
 from archive.base.digests import digest_of
-from archive.base.errors import ArchiveError, in_file, one_line, shown
+from archive.base.errors import ArchiveError, in_file, one_line, several, shown
+from archive.base.strings import decoded
 from archive.companion.magic import is_companion
 from archive.companion.parse import parse_companion
 from archive.formats.record_kinds import KINDS_TO_SOURCE, MetadataKind, place_of_companion
@@ -229,6 +230,17 @@ def _content(plain: bytes | memoryview) -> tuple[dict[str, bytes], list[bytes], 
         name: np.ascontiguousarray(values, "<i8").tobytes() for name, values in parsed.columns.items()
     }
     return columns, parsed.strings.copies(), bytes(parsed.raw)
+
+
+def differing(kept: Inflated, parts: CompanionParts) -> str:
+    """How a companion differs from the one that is kept under its archive id, in words."""
+    was, now = (dict.fromkeys(_content(plain)[1]) for plain in (kept.plain, parts.plain))
+    new, old = ([text for text in some if text not in others] for some, others in ((now, was), (was, now)))
+    if not (new or old):
+        return "not what leads to its source, as where the same text stands at other lines"
+    has, lacks, texts = ("has", "lacks", new) if new else ("lacks", "has", old)
+    shown_texts = several([shown(decoded(text).strip()) for text in texts], 1)
+    return f"its source {has} {shown_texts}, which the kept one {lacks}"
 
 
 def content_of(kept: Inflated) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 from archive.base.errors import ArchiveError, shown
 from archive.base.quick_dataclass import dataclass
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
-from archive.formats.release_label import LABEL_TEXT, LABEL_WORDS, MOST_LABELS, labels_in_words
+from archive.formats.release_label import LABEL_TEXT, LABEL_WORDS, MOST_LABELS, labels_in_words, release_names
 from archive.formats.schema.json import JsonClass, ListOf, Matching, UpTo, checked
 from archive.reader.facts import Facts, facts_of
 
@@ -117,9 +117,8 @@ class CompanionEntry:
 
     @property
     def release_names(self) -> frozenset[str]:
-        """What a person may call its releases: ``1.4.2``, ``Ranker@1.4.2``."""
-        stem = PurePath(self.file).stem
-        return frozenset([*self.labels, *(f"{stem}@{label}" for label in self.labels)])
+        """What a person may call its releases: a label, by itself or after any name of the companion."""
+        return release_names(self.facts.names(self.file), self.labels)
 
     def has_in_name(self, part: str) -> bool:
         """Whether its file's name, its top class or a label has a part, in whatever case."""

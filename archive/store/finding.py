@@ -41,8 +41,8 @@ def meant_by(entries: Sequence[EntryT], word: str) -> Sequence[EntryT]:
     Args:
         word: an archive id or the beginning of one (four digits or more), a prefix of unique handles, a
             serialization id, the name of the file that was added, with or without ending, the class of the
-            top module, a label of a release, by itself or after the name (``Ranker@1.4.2``), or a name and an
-            id as `store ls` has them: ``Ranker@3f9a1234abcd``, with the beginning of a digest,
+            top module, a label of a release, by itself or after any of these names (``Ranker@1.4.2``), or a
+            name and an id as `store ls` has them: ``Ranker@3f9a1234abcd``, with the beginning of a digest,
             ``…/827950d1``, where a bucket has several of an archive id.
     """
     meant = [
@@ -58,7 +58,7 @@ def meant_by(entries: Sequence[EntryT], word: str) -> Sequence[EntryT]:
             entry
             for entry in entries
             if entry.archive_id.startswith(digits) or entry.facts.redacted_id.startswith(digits)
-            if not name or PurePath(entry.file).stem == name
+            if not name or name in entry.facts.names(entry.file)
         ]
     return meant
 
@@ -70,7 +70,8 @@ def one_of(entries: Sequence[EntryT], word: str, store: str) -> EntryT:
         return meant[0]
     if not meant:
         short = "; of an id, give four digits or more" if TOO_SHORT.fullmatch(word.lower()) else ""
-        raise ArchiveError(f"no companion has the id, prefix or name {word!r}{short}", file=store)
+        known = short or _labels_known(entries, word.rpartition("@")[0])
+        raise ArchiveError(f"no companion has the id, prefix, name or label {word!r}{known}", file=store)
     is_id_enough = len({entry.archive_id for entry in meant}) > 1
     names = several([entry.titles[not is_id_enough] for entry in meant])
     wanted = "the id" if is_id_enough else "one of these names"
@@ -78,3 +79,11 @@ def one_of(entries: Sequence[EntryT], word: str, store: str) -> EntryT:
     if labelled is not None:
         wanted += f", or a label like {PurePath(labelled.file).stem}@{labelled.labels[0]}"
     raise ArchiveError(f"{word!r} may be {names}; give {wanted}", file=store)
+
+
+def _labels_known(entries: Sequence[EntryT], name: str) -> str:
+    """The labels of companions that have a name, in words; "" where there are none."""
+    labels = dict.fromkeys(
+        label for entry in entries if name in entry.facts.names(entry.file) for label in entry.labels
+    )
+    return f"; {name} has the labels {several([*labels])}" if labels else ""

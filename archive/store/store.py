@@ -11,10 +11,12 @@ from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.formats.archive_id import ID_TEXT
+from archive.formats.release_label import labels_in_words
 from archive.store.adding import (
     MadeCompanion,
     TakenError,
     check_labels,
+    differing,
     holds,
     holds_all,
     kin_of,
@@ -222,9 +224,11 @@ class Store(Closing):
                 ) from error
             return False
         if not holds(kept, new.parts) and not others:
+            name = name_of_kept(kept.notes.file, archive_id)
             raise TakenError(
-                f"is kept already with other debug info, {name_of_kept(kept.notes.file, archive_id)}; "
-                "--force lets this companion take its place",
+                f"is kept already with other debug info, {labels_in_words(name, kept.notes.labels)}: the "
+                f"model's code is the same, but {differing(kept, new.parts)}; a folder keeps one companion "
+                "of an archive id: --force lets this one take its place, and another --store keeps both",
                 file=f"archive {archive_id}",
                 in_python="replace=True",
             )

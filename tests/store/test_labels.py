@@ -67,6 +67,17 @@ def test_releases_of_one_file_are_listed_and_given_out_by_their_labels(store: St
     assert "wake@000000000000 (1.4.1), wake@000000000000 (1.4.2)" in done.stderr.decode()
 
 
+def test_every_name_that_a_list_shows_goes_with_a_label(store: Store) -> None:
+    entry = store.one("1.4.2")
+    for name in (entry.facts.top, entry.facts.qualified_top, entry.file, "wake"):
+        assert store.one(f"{name}@1.4.2") == entry
+    assert store.one(f"wake.ptdbg@{id_of(1)}") == entry, "and with an id"
+    with pytest.raises(ArchiveError) as refused:
+        store.one("wake.ptdbg@9.9")
+    words = "no companion has the id, prefix, name or label 'wake.ptdbg@9.9'; wake.ptdbg has the labels "
+    assert str(refused.value).endswith(words + ", ".join(RELEASES))
+
+
 def test_without_labels_a_list_has_no_column_for_them(tmp_path: Path) -> None:
     Store.open(tmp_path, create=True).add(kin(1), name="wake.ptdbg")
     assert b"label" not in run("store", "ls", "--store", tmp_path).stdout
@@ -174,6 +185,33 @@ def test_a_label_alone_proves_no_model(tmp_path: Path) -> None:
         explainer = explainer_of(models_of(store), names=r"release (\S+)")
         assert failed not in b"".join(explainer.explain([log]))
         assert ("nothing in the log names the model" not in explainer.caveat) is is_sure
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        (b"release 1.5.0 beta started", False),
+        (b"release 1.5.0 beta.", False),
+        (b"release 1.5.0 beta2", True),
+        (b"release 1.5.0, beta", True),
+    ],
+)
+@pytest.mark.parametrize("has_shorter", [False, True])
+def test_a_pattern_that_finds_the_beginning_of_a_label_names_no_model(
+    tmp_path: Path, line: bytes, *, names: bool, has_shorter: bool
+) -> None:
+    """Whether the line means the label 1.5.0 or 1.5.0 beta, nothing says; the note says what would."""
+    store = Store.open(tmp_path / "symbols", create=True)
+    for number, label in enumerate(["1.4.1", "1.5.0 beta", *["1.5.0"] * has_shorter]):
+        store.add(kin(number), name="wake.ptdbg", label=label)
+    failed = next(filter(partial(is_ambiguous, store), failures(store)))
+    explainer = explainer_of(models_of(store), names=r"release ([\w.]+)")
+    text = b"".join(explainer.explain([line + b"\n" + failed]))
+    assert (failed not in text) == (names and has_shorter)
+    why = "that may be the beginning of '1.5.0 beta': let the pattern match all of it"
+    assert any(note.endswith(why) for note in explainer.notes) is not names
+    whole = explainer_of(models_of(store), names=r"release ([\w.]+ beta)")
+    assert (failed not in b"".join(whole.explain([line + b"\n" + failed]))) == (b"0 beta" in line)
 
 
 def failures(store: Store) -> Iterator[bytes]:

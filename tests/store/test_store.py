@@ -13,6 +13,7 @@ from archive.store.adding import NoDebugInfoError, TakenError
 from archive.store.store import Store
 from tests.support.corpus import FIXTURES
 from tests.support.kin import LEAST_PREFIX, id_of, kin
+from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,6 +106,25 @@ def test_other_debug_info_of_an_archive_id_is_refused(store: Store) -> None:
     assert store.companion(id_of(1)) == kin(1, line=10)
 
 
+@pytest.mark.parametrize("is_longer", [True, False])
+def test_a_refusal_says_what_of_the_source_differs_and_the_ways_out(
+    store: Store, tmp_path: Path, *, is_longer: bool
+) -> None:
+    model, other = FIXTURES / "releases" / "torch-2.13.0" / "nested.pt", tmp_path / "nested.pt"
+    line, present = b"            h = torch.relu(h - 1.0)\n", b"        y = torch.matmul(x, self.w)\n"
+    source = "code/__torch__/models.py.debug_pkl"
+    other.write_bytes(tampered(model, {source: lambda data: data.replace(line, present)}))
+    first, second = (other, model) if is_longer else (model, other)
+    store.add(first, label="1.4.2")
+    with pytest.raises(TakenError) as refused:
+        store.add(second)
+    verbs = ("has", "lacks") if is_longer else ("lacks", "has")
+    words = "its source {} 'h = torch.relu(h - 1.0)', which the kept one {}".format(*verbs)
+    assert words in str(refused.value)
+    assert "nested@" in str(refused.value)
+    assert "(1.4.2)" in str(refused.value)
+
+
 def test_other_debug_info_takes_the_place_if_asked(store: Store) -> None:
     store.add(kin(1, line=10))
     assert store.add(kin(1, line=11), replace=True).outcome == "replaced"
@@ -157,9 +177,9 @@ def test_a_word_that_means_several_or_none_says_so(store: Store) -> None:
         store.add(kin(number), name="model.ptdbg")
     with pytest.raises(ArchiveError, match=r"'model' may be model@0.*, model@0.* and 2 more; give the id"):
         store.one("model")
-    with pytest.raises(ArchiveError, match="no companion has the id, prefix or name 'other'"):
+    with pytest.raises(ArchiveError, match="no companion has the id, prefix, name or label 'other'"):
         store.one("other")
-    with pytest.raises(ArchiveError, match="or name '000'; of an id, give four digits or more"):
+    with pytest.raises(ArchiveError, match="or label '000'; of an id, give four digits or more"):
         store.one("000")
     with pytest.raises(ArchiveError, match="'0000' may be"):
         store.one("0000")

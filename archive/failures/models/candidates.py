@@ -168,7 +168,7 @@ class FleetAnswers:
             return _explained(left, is_named=is_named)  # for its own reason
         if len(texts) == 1 and None not in texts:
             return self._kept(key, failure, _explained(left, is_named=is_named), naming)
-        answer = _unexplained(failure, what, self._why(models, left), left)
+        answer = _unexplained(failure, what, self._why(models, left, naming), left)
         return self._kept(key, failure, answer, naming) if left and None not in texts else answer
 
     def _why_damaged(self, models: Sequence[Model], failure: Failure, left: Sequence[Candidate]) -> str:
@@ -296,10 +296,10 @@ class FleetAnswers:
         if model.splitting_digest:
             self._possible_splits.keep((model.splitting_digest, failure.key), answer.is_possible, 1)
 
-    def _why(self, models: Sequence[Model], left: Sequence[Candidate]) -> str:
+    def _why(self, models: Sequence[Model], left: Sequence[Candidate], naming: NamingLine | None) -> str:
         """The reason that a failure isn't explained."""
-        if not models:
-            return f"none of {counted(len(self.models), 'model')} has that id or name"
+        if naming is not None and not models:
+            return naming.why_none(len(self.models))
         if not left:
             readable = [model for model in models if model.file not in self.models.unread]
             others = "" if len(readable) == len(models) else " that can be read"

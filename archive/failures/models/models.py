@@ -18,6 +18,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.problems import problem_of
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.failures.models.ids import KnownIds
+from archive.formats.release_label import release_names
 from archive.io.urls import is_elsewhere
 from archive.reader import opening
 from archive.reader.facts import HandleOwners, facts_of
@@ -125,8 +126,8 @@ class Model:
 
         A label stands by itself or after the name: ``1.4.2``, ``Ranker@1.4.2``.
         """
-        releases = {f"{Path(self.file).stem}@{label}" for label in self.labels}
-        return self.facts.names(self.file) | {self.file} | self.labels | releases
+        names = self.facts.names(self.file) | {self.file}
+        return names | release_names(names, self.labels)
 
     @property
     def labels(self) -> frozenset[str]:

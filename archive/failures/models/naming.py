@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from functools import cached_property
 from time import thread_time
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.errors import ArchiveError, shown
+from archive.base.errors import ArchiveError, counted, shown
 from archive.base.strings import decoded
 from archive.failures.log.forms import TIMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from archive.failures.log.streams import LogStream
     from archive.failures.models.models import Model, Models
@@ -68,8 +69,11 @@ class Pattern:
         self._left = MOST_SLOW
         self.has_found = False
 
-    def found_in(self, line: bytes, number: int) -> bytes | None:
-        """The first group of a match in a line, or the whole match without groups; None for no match."""
+    def found_in(self, line: bytes, number: int) -> tuple[bytes, bytes] | None:
+        """The first group of a match in a line, or the whole match without groups, and what follows it.
+
+        None for no match, and for a group that has none.
+        """
         start = thread_time()
         try:
             match = self._compiled.search(line, timeout=self._left)
@@ -84,8 +88,8 @@ class Pattern:
             if self._left <= 0:
                 raise self._too_slow(number)
         self.has_found = self.has_found or match is not None
-        text: bytes | None = match and match[1 if self._compiled.groups else 0]
-        return text
+        group = 1 if self._compiled.groups else 0
+        return (match[group], line[match.end(group) :]) if match and match[group] is not None else None
 
     @property
     def why_idle(self) -> str:
@@ -121,6 +125,8 @@ def _check_size(pattern: bytes, name: str) -> None:
 # --- naming
 
 LINE = re.compile(rb"\n|[^\n]+\n?")
+GOES_ON = re.compile(r"[.+-]*\w")
+"""What makes words those of another name."""
 NEAR = 5
 """Lines above a failure in which an archive id names its model, without any pattern."""
 MAX_SEARCHED = 1 << 14
@@ -134,15 +140,23 @@ class NamingLine(NamedTuple):
 
     Attributes:
         models: the models that it may mean; none where no model has that id or name.
+        longer: a name of a model that the line has whole, if the pattern found only its first words.
     """
 
     models: Sequence[Model]
     text: str
     line: int
     data: bytes
+    longer: str = ""
 
     def __str__(self) -> str:
         return f"line {self.line} names {shown(self.text)}"
+
+    def why_none(self, models: int) -> str:
+        """Why it names none of the models, of which there are this many."""
+        if self.longer:
+            return f"that may be the beginning of {shown(self.longer)}: let the pattern match all of it"
+        return f"none of {counted(models, 'model')} has that id or name"
 
     @property
     def is_release(self) -> bool:
@@ -168,7 +182,9 @@ class Naming:
             (ids, models.of_id),
             (names, lambda name: models.by_name.get(name, ())),
         )
-        self._patterns = [(Pattern(pattern), meant) for pattern, meant in meanings if pattern is not None]
+        self._patterns = [
+            (Pattern(pattern), meant, pattern is names) for pattern, meant in meanings if pattern is not None
+        ]
         self._by_pattern = deque[NamingLine](maxlen=MOST_NAMED)
         self._near = deque[NamingLine](maxlen=MOST_NAMED)
         self._failed = deque[tuple[int, bytes]](maxlen=MOST_NAMED)
@@ -199,7 +215,7 @@ class Naming:
     @property
     def notes(self) -> list[str]:
         """The patterns that no line has matched, each in a sentence."""
-        return [pattern.why_idle for pattern, _ in self._patterns if not pattern.has_found]
+        return [pattern.why_idle for pattern, *_ in self._patterns if not pattern.has_found]
 
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
         """Note a line.
@@ -214,11 +230,13 @@ class Naming:
         self._number = number
         if len(line) > MAX_SEARCHED:
             self._by_pattern.clear()  # it may name another model further on
-        for pattern, meant in self._patterns:
-            name = pattern.found_in(line[:MAX_SEARCHED], number)
-            if name:
-                text = decoded(name)
-                self._by_pattern.append(NamingLine(meant(text), text, number, line[:MAX_SEARCHED]))
+        for pattern, meant, is_of_names in self._patterns:
+            found = pattern.found_in(line[:MAX_SEARCHED], number)
+            if found and found[0]:
+                text = decoded(found[0])
+                longer = self._longer(text, decoded(found[1])) if is_of_names else ""
+                models = () if longer else meant(text)
+                self._by_pattern.append(NamingLine(models, text, number, line[:MAX_SEARCHED], longer))
                 return
         # Archive ids count wherever they stand: a failure may be of each model.
         if ids := [decoded(word) for _, word in self._models.known_ids.places_in(line)]:
@@ -226,6 +244,30 @@ class Naming:
             self._near.append(NamingLine(models, ids[-1], number, line[:MAX_SEARCHED]))
         if is_failing:
             self._failed.append((number, line[:MAX_SEARCHED]))
+
+    @cached_property
+    def _names_of_words(self) -> Mapping[str, Sequence[str]]:
+        """The names that have blanks, by their first word."""
+        names: dict[str, list[str]] = {}
+        for name in self._models.by_name:
+            first, blank, _ = name.partition(" ")
+            if blank:
+                names.setdefault(first, []).append(name)
+        return names
+
+    def _longer(self, text: str, rest: str) -> str:
+        """The longest name whose first words a pattern found, and whose others follow there; "" for none.
+
+        Which of the two the line means, nothing says.
+        """
+        names = self._names_of_words.get(text.partition(" ")[0], ())
+        longer = [
+            name
+            for name in names
+            if name.startswith(f"{text} ") and (more := name[len(text) :]) and rest.startswith(more)
+            if not GOES_ON.match(rest, len(more))
+        ]
+        return max(longer, key=len, default="")
 
     def naming_in(self, lines: bytes) -> Iterable[int]:
         """Places of what may name a model; one in each line where there are patterns."""
