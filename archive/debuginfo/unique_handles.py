@@ -9,7 +9,8 @@ PyTorch numbers handles from 0 on in each process, so a number says nothing abou
   so that two builds with the same code on different lines have two: see :func:`prefix_for`.
 - A unique handle has 18 digits, so handles that PyTorch prints without a separator are split by their width.
   Digits before them are the handles in a backend's own blob, which stay unchanged.
-- Handles of nine digits and more have no unique form. Negative ones stand for no handle, and stay.
+- Instructions' handles of nine digits and more have no unique form. Negative ones stand for no handle, and
+  stay.
 """
 
 from __future__ import annotations

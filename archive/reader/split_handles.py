@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from archive.debuginfo.unique_handles import SPAN, HandleForm, prefix_for
 from archive.formats.record_kinds import CALLSTACK_MAP, METHOD_HANDLES, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from archive.base.columns import Ints
     from archive.container.container import Container
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.reader.records import ReadableRecord
@@ -66,10 +69,20 @@ def prefix_of(opened: HandledArchive, salt: str = "") -> int:
 
 
 def largest_handle(opened: HandledArchive) -> int:
-    """The largest of an archive's handles; -1 where there are none. Below ``SPAN``, they can be unique."""
-    columns = [] if opened.handle_table is None else [opened.handle_table.handle]
-    columns += [] if opened.method_table is None else [opened.method_table.value]
-    return max((int(column.max(initial=-1)) for column in columns), default=-1)
+    """The largest handle of an archive's instructions; -1 where there are none.
+
+    Below ``SPAN``, they can be unique. Those of delegated operations need not be: a backend prints them as it
+    numbered them, in front of the instruction that called it.
+    """
+    methods = opened.method_table
+    return -1 if methods is None else int(methods.value.max(initial=-1))
+
+
+def delegated_handles(opened: HandledArchive) -> Ints:
+    """The handles of an archive's call-stack map that no instruction has."""
+    if opened.handle_table is None or opened.method_table is None:
+        return np.zeros(0, np.int64)
+    return np.setdiff1d(opened.handle_table.handle, opened.method_table.value)
 
 
 def logged_form(opened: HandledArchive) -> HandleForm:

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, ImpossibleError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.quick_dataclass import dataclass
 from archive.companion.build import build_companion
@@ -36,6 +36,7 @@ from archive.reader.halves.slim import slim_members, smallest_member, with_new_i
 from archive.reader.loading import refusals_as_before
 from archive.reader.recognition import SHRUNK_KINDS, FileKind, kind_in
 from archive.reader.rewriting import check_archive, rewriting
+from archive.reader.split_handles import delegated_handles
 from archive.rewrite.compact import compact_records, says_other_facts
 from archive.rewrite.compact.check import same_facts
 
@@ -157,6 +158,10 @@ def shrink(
 
 def _compact(work: Rewriting, kept: KeptHandles) -> Shrinkage:
     opened = work.archive
+    if kept.is_new and len(delegated := delegated_handles(opened)):
+        why = f"handle {delegated[0]} is a delegated operation's: its backend prints it as it is, and PyTorch"
+        way = "would not find it among unique ones; `--handles keep`, or `split`"
+        raise ImpossibleError(f"{why} {way}", file=opened.file)
     opened.digests.begin(file=False)
     opened.container.streams.begin(by_pytorch=False)
     expected = opened.with_unique_handles(kept.prefix) if kept.is_new else opened

@@ -11,9 +11,10 @@ from archive import ArchiveError
 from archive.check.verify import verify
 from archive.debuginfo.unique_handles import SPAN
 from archive.describe.inspect import inspect
+from archive.reader.split_handles import delegated_handles
 from tests.support import slow_reader
 from tests.support.commands import called, told, well
-from tests.support.corpus import CALLSTACKS, HANDLES, RELEASES
+from tests.support.corpus import CALLSTACKS, HANDLES, ORACLES, RELEASES
 from tests.support.sampling import crossed
 from tests.support.tampering import STACK, edited, ranges, tampered
 from tests.support.tampering import handles as with_handles
@@ -107,6 +108,36 @@ def test_handles_of_more_than_eight_digits_stay_and_are_told(tmp_path: Path) -> 
     for level in ("compact", "embed"):
         with pytest.raises(ArchiveError, match=r"handle 100000000 has more than 8 digits.*--handles keep"):
             archive.shrink(path, tmp_path / "small.ptl", level=level, handles="unique")
+
+
+LOWERED = ORACLES / "lowered_shape.ptl"
+
+
+def test_handles_of_delegated_operations_may_have_any_number_of_digits(tmp_path: Path) -> None:
+    """A backend prints them as they are, in front of the handle of the instruction that called it."""
+    with archive.open(LOWERED) as opened:
+        inner = [int(handle) for handle in delegated_handles(opened)]
+        outer = next(handle for handle in opened.handles if handle not in inner)
+        row = list(opened.handles).index(inner[0])
+    large = 167_205_281_464_494
+    path = tmp_path / "large.ptl"
+    path.write_bytes(
+        tampered(LOWERED, with_handles(LOWERED, lambda table: edited(table, handle={row: large})))
+    )
+    said = archive.split(path, tmp_path / "left.ptl", tmp_path / "m.ptdbg")
+    assert said.prefix > 0
+    assert said.largest == 0
+    with archive.open(path) as original, archive.open(tmp_path / "m.ptdbg") as companion:
+        assert bytes(companion.symbolicate([large, said.prefix * SPAN + outer])) == bytes(
+            original.symbolicate([large, outer])
+        )
+    assert archive.join(tmp_path / "left.ptl", tmp_path / "m.ptdbg", tmp_path / "joined.ptl").exact
+
+
+def test_a_compact_archive_keeps_the_handles_where_a_backend_prints_its_own(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match=r"handle \d+ is a delegated operation's: .*--handles keep"):
+        archive.shrink(LOWERED, tmp_path / "small.ptl", handles="unique")
+    assert archive.shrink(LOWERED, tmp_path / "embedded.ptl", level="embed", handles="unique").prefix
 
 
 def test_negative_handles_stand_for_none_and_stay(tmp_path: Path) -> None:

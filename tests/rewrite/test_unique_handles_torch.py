@@ -18,6 +18,9 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 import torch.jit.mobile
 
+from archive import Explainer
+from archive.backend import lower, save_lowered
+from archive.store.store import Store
 from tests.support.torch_oracles import cases, failure, have_backends
 
 pytestmark = [
@@ -132,6 +135,45 @@ def test_delegated_handles_stand_in_front_as_the_backend_numbered_them(tmp_path:
         assert outer.startswith(str(said.prefix))
         assert int(inner) in opened.handles
         assert int(outer[-8:]) in opened.handles
+
+
+class Part(torch.nn.Module):
+    """A module that is lowered, and fails for inputs of another width."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.fc(x))
+
+
+class Whole(torch.nn.Module):
+    """A module with such a part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = Part()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.part(x)
+
+
+def test_builds_of_a_lowered_module_are_told_apart_in_a_store(tmp_path: Path) -> None:
+    """The handles of its operations have 15 digits here, and none of them is an instruction's."""
+    store, logs = Store.open(tmp_path / "symbols", create=True), []
+    for number in range(2):
+        whole, left, companion = (tmp_path / f"{name}{number}.ptl" for name in ("whole", "left", "debug"))
+        model = Whole().eval()
+        model.part = lower(model.part, "aten")
+        save_lowered(torch.jit.script(model), whole)
+        archive.split(whole, left, companion)
+        store.add(companion, label=f"1.{number}")
+        logs.append((failed(left, "forward"), failed(whole, "forward")))
+    assert logs[0][0] != logs[1][0]
+    explainer = Explainer(store.file)
+    for log, expected in logs:
+        assert explainer.explain(log) == expected
 
 
 def test_the_frozen_failure_is_what_pytorch_prints(tmp_path: Path) -> None:
