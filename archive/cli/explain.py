@@ -49,6 +49,7 @@ PAUSE = 0.5
 """Seconds without a byte, after which a failure that may be complete is explained."""
 CONTROLS = re.compile(rb"[\0-\x07\v\x0e-\x1a\x1c-\x1f\x7f]")
 """Bytes that a text seldom has: only then it is asked what the log is, which takes 0.1 s."""
+OF_NONE = "give the archive that failed or its companion, or a --store that has it"
 AS_MODEL = "models are FILEs, and the log is standard input or --log LOG"
 """The way out for who gives a model in the place of a log."""
 
@@ -231,7 +232,7 @@ def _note_rest(explainer: LogExplainer, models: Models | None, most: int | None)
         printing.note(
             f"{counted(failures, 'failure')}, {counted(len(models), 'model')}: "
             f"{explainer.explained:,} explained{_by(explainer)}, {explainer.ambiguous:,} ambiguous"
-            + (f", {rest:,} of none of them" if rest else "")
+            + (f", {rest:,} of none of them; {OF_NONE}" if rest else "")
         )
     return max(Cause.UNEXPLAINED.when(explainer.unknown), Cause.UNREAD_MODEL.when(models.unread))
 

@@ -35,6 +35,7 @@ from archive.failures.log.recoding import in_latin, in_utf8
 from archive.failures.log.strings import explained_strings
 from archive.failures.log.times import LogTime, LogTimes, TimeCounts
 from archive.failures.printed import HANDLES_NOT_FOUND, WHOLE_HEADING
+from archive.reader.lacking import REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from archive.failures.log.log_line import LogLine
     from archive.reader.archive import Archive
 
+OF_ONE = " (-c COMPANION, or --store STORE)"
+"""In the place of ``REMEDY``, where one model is asked about a log."""
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
 UNREAD_NOTE = "a failure in a form of lines that is not read, or in none"
 OWN_NOTE = "the message of an exception reads like a failure: PyTorch prints handles below a message"
@@ -226,7 +229,7 @@ class LogExplainer:
         """The first line of a failure, explained if there is an answer; the other lines get their output."""
         failure, text = answer.failure, answer.text
         for line, note in answer.notes:
-            self._notes.add(failure.stream.line(line).number, note)
+            self._notes.add(failure.stream.line(line).number, note.replace(REMEDY, OF_ONE))
         first = failure.stream.line(0)
         lines = None if text is None else self._lines_of(failure, text)
         if lines is None:

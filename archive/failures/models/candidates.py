@@ -54,6 +54,10 @@ if TYPE_CHECKING:
 
 
 UNPROVEN = "nothing proves it: a companion has no code to compare with the log"
+OR_STORE = " or a --store that has it"
+IF_SPLIT = f"if `split` took it out, give its companion{OR_STORE}, too"
+OF_SEVERAL = f": give it,{OR_STORE}"
+"""In the place of ``REMEDY``, where several models are asked."""
 MOST_LISTED = 256
 """Up to this many models are all asked about an ambiguous failure, so that a note can list them. If there are
 more, none is asked once two have differed: the failure is ambiguous whatever the others say."""
@@ -305,7 +309,7 @@ class FleetAnswers:
             others = "" if len(readable) == len(models) else " that can be read"
             return f"of none of {counted(len(readable), 'model')}{others}{self._lacking(readable)}"
         if all(candidate.answer.is_split for candidate in left):
-            return f"{_fits(left)}, without its debug info; if `split` took it out, give the companion, too"
+            return f"{_fits(left)}, without its debug info; {IF_SPLIT}"
         return f"ambiguous: {_fits(left)}; {_remedy([candidate.model for candidate in left])}"
 
     def _lacking(self, models: Sequence[Model]) -> str:
@@ -317,8 +321,8 @@ class FleetAnswers:
         if not lacking:
             return ""
         if len(models) == 1:
-            return "; it lacks its debug info: if `split` took it out, give its companion, too"
-        return f"; {lacking} lack their debug info: if `split` took it out, give their companions, too"
+            return f"; it lacks its debug info: {IF_SPLIT}"
+        return f"; {lacking} lack their debug info: {IF_SPLIT}"
 
 
 def _united(left: Sequence[Candidate]) -> list[Candidate]:
@@ -363,7 +367,7 @@ def _why_unproven(left: Sequence[Candidate]) -> str:
 
 def _with_remedy(answer: Answer) -> Answer:
     """One model's answer, with its notes worded for several models."""
-    notes = tuple((line, note.replace(REMEDY, ": give it, too")) for line, note in answer.notes)
+    notes = tuple((line, note.replace(REMEDY, OF_SEVERAL)) for line, note in answer.notes)
     return replace(answer, notes=notes)
 
 

@@ -83,11 +83,15 @@ def test_the_command_takes_the_folders_of_splits_example(build: Path) -> None:
         (
             ("small",),
             "code",
-            "plain_free_functions.pt, without its debug info; if `split` took it out, give",
+            "plain_free_functions.pt, without its debug info; if `split` took it out, give its",
         ),
-        (("small",), "unique handles", "archive id 11d689d1d5c3ca2d77a841d2330241d3: give it, too"),
+        (
+            ("small",),
+            "unique handles",
+            "archive id 11d689d1d5c3ca2d77a841d2330241d3: give it, or a --store",
+        ),
         (("small",), "a node", "small/shop.pt2, without its debug info; if `split` took it"),
-        (("small/plain_free_functions.pt",), "code", "5fa7cd (-c COMPANION)"),
+        (("small/plain_free_functions.pt",), "code", "5fa7cd (-c COMPANION, or --store STORE)"),
     ],
 )
 def test_a_note_names_the_remedy(sources: tuple[str, ...], kind: str, note: str, build: Path) -> None:
