@@ -28,4 +28,6 @@ def input_value(text: str) -> Any:  # noqa: ANN401 (any argument)
     try:
         return json.loads(text)
     except ValueError:
-        raise click.BadParameter(f"--input {text}: expected sizes like 1x3x32x32, or JSON") from None
+        raise click.BadParameter(
+            f"--input {text}: expected sizes like 1x3x32x32, sizes and type like 16:int64, or JSON"
+        ) from None

@@ -129,7 +129,7 @@ def test_a_run_without_its_debug_info_is_a_finding(model: Path, tmp_path: Path) 
     ("more", "said"),
     [
         (["--input", "2x4:int999"], "no type 'int999' of tensors"),
-        (["--input", "[1"], "expected sizes like 1x3x32x32, or JSON"),
+        (["--input", "[1"], "expected sizes like 1x3x32x32, sizes and type like 16:int64, or JSON"),
         (["--input", "2x5", "--input", "1"], "forward fails with these inputs: mat1 and mat2 shapes"),
         (["--base", "none.json"], "none.json: No such file"),
         (["--input", "2x4", "--input", "1", "-o", "x.svg"], "a name that ends in .speedscope.json"),

@@ -14,6 +14,7 @@ import safetensors.numpy
 import torch
 
 from tests.support.commands import run, well
+from tests.support.corpus import FIXTURES, ORACLES
 from tests.support.documents import file_of
 from tests.values.models import form, made
 
@@ -168,3 +169,14 @@ def test_the_lines_of_a_norm_and_of_the_layer_that_it_is_folded_into_are_named(t
     assert ": y = self.second(y)\n" in printed
     first = file_of(run(*words, "--json").stdout)["first"]
     assert first["layer"]["line"] == first["line"] - 1
+
+
+@pytest.mark.parametrize("inputs", [[], ["--input", "4"]])
+def test_an_error_shows_options_that_fit_this_file(inputs: list[str]) -> None:
+    program = FIXTURES / "exported" / "decoder.pt2"
+    said = run("run", ORACLES / "plain_stack.pt", *inputs).stderr.decode()
+    assert "; it takes x: Tensor; a Tensor is given by its sizes and type, as in --input 2x3:float32" in said
+    said = run("run", program, "--input", "4").stderr.decode()
+    assert said.endswith(": --input 1x5:int64 --input 5:int64\n")
+    options = said.rpartition(": ")[2].split()
+    assert run("run", program, *options).returncode == 0

@@ -108,6 +108,16 @@ def _safetensors(path: str) -> dict[str, torch.Tensor]:
         return made
 
 
+def wants_of(wanted: Sequence[ProgramInput]) -> str:
+    """The inputs of a program in words, and the options that give a command such ones."""
+    texts = "; ".join(each.text for each in wanted)
+    if not wanted or any(not each.dtype for each in wanted):
+        return texts or "no inputs"
+    sizes = ["x".join(str(size) for size in _sizes(each)) for each in wanted]
+    options = [f"--input {size}:{each.dtype}" for size, each in zip(sizes, wanted, strict=True)]
+    return f"{texts}: {' '.join(options)}"
+
+
 def without_shapes(wants: str, file: str) -> ArchiveError:
     """The refusal of random inputs for a model that does not say the shapes of its inputs."""
     return ArchiveError(
@@ -128,13 +138,18 @@ def random_inputs(wanted: Sequence[ProgramInput], seed: int, file: str) -> Input
     generator = torch.Generator().manual_seed(seed)
     made = []
     for each in wanted:
-        sizes = [size if isinstance(size, int) else _least(each, size) for size in each.sizes]
+        sizes = _sizes(each)
         kind = getattr(torch, each.dtype)
         if kind.is_floating_point or kind.is_complex:
             made.append(torch.rand(sizes, generator=generator).to(kind))
         else:
             made.append(torch.randint(0, 2, sizes, generator=generator).to(kind))
     return Inputs(tuple(made), {})
+
+
+def _sizes(each: ProgramInput) -> list[int]:
+    """Sizes that an input may have."""
+    return [size if isinstance(size, int) else _least(each, size) for size in each.sizes]
 
 
 def _least(each: ProgramInput, size: str) -> int:

@@ -16,7 +16,7 @@ from archive.backend.values.compiled import observe_compiled
 from archive.backend.values.devices import observe_device
 from archive.backend.values.eager import observe_eager
 from archive.backend.values.etrecords import identity, loaded_program, method_program
-from archive.backend.values.inputs import Inputs, by_position, random_inputs, without_shapes
+from archive.backend.values.inputs import Inputs, by_position, random_inputs, wants_of, without_shapes
 from archive.backend.values.observing import KeptValues
 from archive.backend.values.programs import observe_program
 from archive.backend.values.scripts import Script
@@ -58,6 +58,8 @@ ModelT = TypeVar("ModelT")
 FORWARD = "forward"
 SAFE_DTYPES = {name: written for written, name in DTYPES.items()}
 RUN_KINDS = COMMAND_KINDS["run"]
+AS_OPTION = "; a Tensor is given by its sizes and type, as in --input 2x3:float32"
+"""TorchScript does not say the shapes of what a method takes."""
 
 
 class Run:
@@ -357,7 +359,7 @@ def running_program(
     parameters = program.inputs or ()
     if given.is_empty and exported.example_inputs is not None:
         given = Inputs(*exported.example_inputs)
-    wants = "; ".join(each.text for each in parameters) or "no inputs"
+    wants = wants_of(parameters)
     given = by_position(given, [each.name for each in parameters], wants, opened.file)
     with _failing(opened.file, program.name, given, wants):
         yield given
@@ -372,7 +374,7 @@ def _run_script(source: Source, opened: Archive, call: _Call) -> tuple[Inputs, O
     if given.is_empty and script.parameters:
         given = Inputs(script.bundled(), {})
     given = by_position(given, [name for name, _ in script.parameters], script.wants, opened.file)
-    with _failing(opened.file, call.method, given, script.wants):
+    with _failing(opened.file, call.method, given, f"{script.wants}{AS_OPTION}"):
         return given, script.observe(given.copied().args, call.values)
 
 
