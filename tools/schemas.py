@@ -54,6 +54,7 @@ from archive.render.documents import (
     Verified,
     schema_name,
 )
+from archive.render.inventory import UnreadRow
 from archive.render.profile import ProfileComparison, ProfileFacts, SavedProfileFacts
 from archive.render.sizes import ChangesFacts, SizesFacts, WeightsFacts
 from archive.render.symbolicate import FramedSources, LogCauses, NamedSources, Symbolications
@@ -101,6 +102,7 @@ READ: dict[str, list[type]] = {
         EffectsInspection,
         SourcesFacts,
         InventoryRow,
+        UnreadRow,
         Unread,
     ],
     "symbolicate": [Symbolications, NamedSources, FramedSources, LogCauses],

@@ -20,9 +20,9 @@ from archive.cli.status import Cause, status_of
 from archive.describe.inventory import InventoryRow, inventoried
 from archive.describe.totals import Inventory
 from archive.io.urls import is_url, name_of
+from archive.reader.recognition import recognise
 from archive.reader.recognition.kinds import ADVICE, FOLDER_KINDS, FileKind
-from archive.render.documents import Unread
-from archive.render.inventory import INVENTORY, dumped, loaded, row_text, totals_text
+from archive.render.inventory import INVENTORY, UnreadRow, dumped, loaded, row_text, totals_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -126,7 +126,7 @@ class _Run:
             self.totals.unread += 1
             if self._page is not None:
                 self._page.refuse(name, reading.reason)
-            return Row(status_of(reading), self._unread(name, why), notes=[why])
+            return Row(status_of(reading), self._unread(reading.job, why), notes=[why])
         taken = self._inventory.take(replace(row, file=name), _place(reading.job.name))
         if taken is None:
             return Row()
@@ -137,11 +137,15 @@ class _Run:
         """Whether a file that isn't a model was given itself, or should be one."""
         return not file.searched or is_false_model(file.name, kind)
 
-    def _unread(self, name: str, why: str) -> object:
-        """What the document says of a file that could not be read; rows of CSV have its kind as unknown."""
+    def _unread(self, file: InputFile, why: str) -> object:
+        """What the document says of a file that could not be read."""
+        name, kind = file.label, FileKind.UNKNOWN
+        with suppress(ArchiveError, OSError):  # which are why it could not be read
+            kind = recognise(self._reader.source(file.name), limits=self._reader.limits, look=False).kind
+        unread = [why.removeprefix(f"{name}: ")]
         if self._reader.form == CSV:
-            return InventoryRow(name, FileKind.UNKNOWN, None, unread=[why.removeprefix(f"{name}: ")])
-        return Unread(file=name, error=why)
+            return InventoryRow(name, kind, None, unread=unread)
+        return UnreadRow(file=name, kind=kind, error=why, unread=unread)
 
     def print_sums(self, inputs: Sequence[str]) -> None:
         """Print the sums, and which other files are there."""

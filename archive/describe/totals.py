@@ -167,8 +167,8 @@ def remarks(totals: Totals) -> list[str]:
     ]
     if totals.elements_unknown:
         lines.append(f"elements are not known: {counted(totals.elements_unknown, 'file')}")
-    if totals.unsound:
-        lines.append(f"could not be read in part, or have errors: {counted(totals.unsound, 'file')}")
-    if totals.unread:
-        lines.append(f"could not be read: {counted(totals.unread, 'file')}")
+    if totals.unread or totals.unsound:
+        how = [f"{totals.unread:,} could not be read"] * (totals.unread > 0)
+        how += [f"{totals.unsound:,} only in part, or with errors"] * (totals.unsound > 0)
+        lines.append(f"broken: {counted(totals.unread + totals.unsound, 'file')}; {', '.join(how)}")
     return lines

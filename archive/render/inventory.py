@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from archive.base.errors import counted
 from archive.describe.inventory import InventoryRow
@@ -20,6 +20,23 @@ if TYPE_CHECKING:
 
     from archive.describe.totals import Sums, Totals
     from archive.render.fitted_table import Printed
+
+
+class UnreadRow(TypedDict):
+    """The row of a file that could not be read.
+
+    Attributes:
+        file: its name.
+        kind: by its first bytes.
+        error: why it could not be read.
+        unread: the same, without its name.
+    """
+
+    file: str
+    kind: FileKind
+    error: str
+    unread: Sequence[str]
+
 
 COLUMNS = tuple(column.name for column in fields(InventoryRow) if column.name != "file")
 

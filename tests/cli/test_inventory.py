@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from dataclasses import fields
 from typing import TYPE_CHECKING
@@ -62,7 +63,9 @@ def test_each_model_has_a_row_and_others_are_counted(zoo: Path) -> None:
         "old/b.ptl",
     ]
     assert found[f"{zoo}/old/b.ptl"]["same_as"] == f"{zoo}/a.ptl"
-    assert set(found[f"{zoo}/cut.pt"]) == {"file", "error"}
+    cut = found[f"{zoo}/cut.pt"]
+    assert (cut["kind"], cut["unread"]) == ("zip cut short", [cut["error"].removeprefix(f"{zoo}/cut.pt: ")])
+    assert cut["unread"][0].startswith("a zip without its end, cut short")
     assert "skipped, not models: 1 (HTML page: 1)" in done.stderr
     for name in ("a.ptl", "shop.pt2", "state_dict.pt"):
         assert found[f"{zoo}/{name}"]["elements"] == inventoried(zoo / name).elements
@@ -88,7 +91,7 @@ def test_a_file_that_is_named_is_to_be_a_model(zoo: Path) -> None:
     page, model = files_of(done.stdout)
     name = f"{zoo}/page.html"
     why = f"expected a model, found HTML page: {ADVICE[FileKind.HTML]}"
-    assert page == {"file": name, "error": f"{name}: {why}"}
+    assert page == {"file": name, "kind": "HTML page", "error": f"{name}: {why}", "unread": [why]}
     assert model["kind"] == "lite archive"
 
 
@@ -137,7 +140,7 @@ def test_a_link_to_a_folder_is_left_out_and_counted(zoo: Path) -> None:
     (zoo / "cut.pt").unlink()
     (zoo / "link").symlink_to("old")
     done = called("inspect", zoo, "--inventory")
-    assert (done.exit_code, "could not be read" in done.stdout) == (0, False)
+    assert (done.exit_code, "broken" in done.stdout) == (0, False)
     assert done.stderr == "debug-archive: skipped, not models: 2 (HTML page: 1, link to a folder: 1)\n"
 
 
@@ -169,7 +172,7 @@ def test_csv_has_the_same_rows_and_none_is_missing(zoo: Path) -> None:
     assert [row["file"] for row in found] == [row["file"] for row in told]
     for row, facts in zip(found, told, strict=True):
         if "error" in facts:
-            assert (row["kind"], row["size"], row["elements"]) == ("unknown", "", "")
+            assert (row["kind"], row["size"], row["elements"]) == ("zip cut short", "", "")
             assert "cut short" in row["unread"]
             continue
         for name in ("kind", "size", "elements", "debug_bytes", "release", "contents", "same_as"):
@@ -200,7 +203,20 @@ def test_what_is_broken_is_no_original_and_no_copy(
     first, second = sorted(map(str, sound))
     assert "the same" not in lines[str(broken)] + lines[first]
     assert lines[second].endswith(f"likely the same as {first}")
-    assert "could not be read in part, or have errors: 1 file" in done.stdout
+    assert "broken: 1 file; 1 only in part, or with errors" in done.stdout
+
+
+def test_files_that_verify_does_not_find_well_are_broken(zoo: Path) -> None:
+    """Whatever is wrong with them: cut short, empty, no model, with a record that cannot be read."""
+    (zoo / "empty.pt").touch()
+    shutil.copy(KINDS / "page.pt", zoo / "page.pt")
+    data = bytearray(STACK.read_bytes())
+    data[data.index(b"callstack_debug_map.pkl") + 120] ^= 0xFF
+    (zoo / "flipped.ptl").write_bytes(data)
+    verified = called("verify", zoo).stdout.splitlines()[-1]
+    number, well = (int(found) for found in re.findall(r"(\d+) (?:files|well)", verified))
+    said = called("inspect", zoo, "--verify").stdout.splitlines()[-1]
+    assert said == f"broken: {number - well} files; 3 could not be read, 1 only in part, or with errors"
 
 
 def test_a_name_that_reads_as_a_formula_is_none_in_a_spreadsheet(zoo: Path, monkeypatch: Any) -> None:  # noqa: ANN401
@@ -225,7 +241,7 @@ def test_text_has_a_line_for_each_and_sums(zoo: Path) -> None:
     assert total.split()[1:3] == ["4", f"{sum(row['size'] for row in rows(zoo) if 'size' in row):,}"]
     assert lines[-2:] == [
         "Probable duplicates: 1 file, 12,466 bytes",
-        "could not be read: 1 file",
+        "broken: 1 file; 1 could not be read",
     ]
 
 
@@ -331,7 +347,7 @@ def test_a_second_run_reads_what_has_changed_and_what_could_not_be_read(zoo: Pat
 def test_what_no_command_looks_at_is_not_tried_again(zoo: Path, reads: Reads) -> None:
     noted = zoo / "zoo.manifest.jsonl"
     first = rows(zoo, "--manifest", noted, "--verify", "-j", 1)
-    assert {why for row in first for why in row.get("unread", ())} == {NO_FINDINGS}
+    assert {why for row in first if "error" not in row for why in row["unread"]} == {NO_FINDINGS}
     reads.names.clear()
     assert rows(zoo, "--manifest", noted, "--verify", "-j", 1) == first
     assert reads.names == ["cut.pt"]

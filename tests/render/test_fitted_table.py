@@ -18,8 +18,8 @@ import archive
 from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
 from archive.describe.sizes import View, sizes
-from archive.render.fitted_table import FittedTable, hanging, in_the_middle, lines_of, shortened
 from archive.privacy.leaks import Finding, LeakKind, Place
+from archive.render.fitted_table import FittedTable, hanging, in_the_middle, lines_of, shortened
 from archive.render.inspect import inspection_text
 from archive.render.leaks import SHORTENED, leaks_table
 from archive.render.making import Sized, join_text, shrink_text, split_text

@@ -302,7 +302,8 @@ def test_what_may_be_of_a_model_that_cannot_be_read_is_not_anothers(
     broken.write_bytes(content or broken.read_bytes()[:-40])
     done = run("symbolicate", tmp_path, stdin=PLAIN)
     assert (done.returncode, done.stdout) == (1, PLAIN)
-    assert b"Encoder.ptdbg, which cannot be read" in done.stderr
+    assert b"nothing says which model failed, and " in done.stderr
+    assert b"Encoder.ptdbg cannot be read: mend that file, or leave it out" in done.stderr
     named = run("symbolicate", tmp_path, "--model", r"running (\w+)", stdin=PLAIN)
     others = sum(one.model != "Encoder" for one in FAILURES[:FIRST])
     assert f"3 models: {others} explained".encode() in named.stderr
