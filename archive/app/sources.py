@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.batches.inputs import found, is_false_model
+from archive.batches.inputs import found, is_false_model, other_files
 from archive.failures.models.models import EXPLAINING_KINDS, KeptModel, Model, Models, why_unread
 from archive.io.mapped import source_of
 from archive.io.urls import is_server, is_url, name_of
 from archive.reader.recognition import FileKind, listed_kind, recognise
-from archive.reader.recognition.kinds import may_have_failed
+from archive.reader.recognition.kinds import ADVICE, may_have_failed
 from archive.store.folder import is_store
 from archive.store.store import Store
 
@@ -133,6 +133,8 @@ def models_in(
     model; if its name is that of a kind with debug info, a failure may be of the model that should be there.
     A file that is broken or cut is listed as unread, too, and is counted.
 
+    Programs of ExecuTorch are counted and passed over, unless there is nothing else.
+
     Args:
         sources: files, here or by URL, which must be archives or companions; folders that are searched for
             some; stores, by their folder or the address of their server (``http://host:8080``).
@@ -143,16 +145,19 @@ def models_in(
     if companion is not None and (len(sources) > 1 or is_server(sources[0]) or Path(sources[0]).is_dir()):
         raise ArchiveError("a companion is for one archive", file=os.fspath(companion))
     found: list[Model | Models] = []
-    false, broken = dict[str, str](), dict[str, str]()
+    false, broken, executorch = dict[str, str](), dict[str, str](), 0
     for source in sources:
         path = Path(source)
         if is_server(source) or is_store(path):
             found.append(models_of(store_at(source, limits=limits)))
             continue
         if path.is_dir():
-            files = _below(path, limits, mapped=mapped)
+            files, others = _below(path, limits, mapped=mapped)
             if not files:
-                raise ArchiveError("no archive or companion in it", file=os.fspath(source))
+                raise ArchiveError(
+                    f"no archive or companion in it{other_files(others)}", file=os.fspath(source)
+                )
+            executorch += others[FileKind.EXECUTORCH]
             for file, kind in sorted(files.items()):
                 if kind is None:
                     broken[file] = _why_broken(file, limits, mapped=mapped)
@@ -162,6 +167,9 @@ def models_in(
                     found.append(Model(file, limits=limits, mapped=mapped))
             continue
         recognised = recognise(source_of(source, mapped=mapped), limits=limits)
+        if recognised.kind is FileKind.EXECUTORCH and len(sources) > 1:
+            executorch += 1
+            continue
         if recognised.kind not in EXPLAINING_KINDS:
             raise recognised.refusal(name_of(source))
         found.append(Model(source, companion, limits=limits, mapped=mapped))
@@ -171,6 +179,9 @@ def models_in(
         models += one if isinstance(one, Models) else Models(paired[one])
     models.note_false(false)
     models.unread |= broken
+    models.programs = executorch
+    if executorch and not models.all:
+        raise ArchiveError(ADVICE[FileKind.EXECUTORCH], file=name_of(sources[0]))
     return _named_apart(models)
 
 
@@ -216,11 +227,18 @@ def _why_broken(file: str, limits: Limits, *, mapped: bool) -> str:
         return why_unread(file, error)
 
 
-def _below(folder: Path, limits: Limits, *, mapped: bool) -> dict[str, FileKind | None]:
-    """The archives and companions in a folder, at any depth, and what may or should be one: their kinds."""
-    kinds = {file.name: listed_kind(file.name, limits=limits, mapped=mapped) for file in found([str(folder)])}
-    return {
-        file: kind
-        for file, kind in kinds.items()
-        if kind is None or kind in EXPLAINING_KINDS or is_false_model(file, kind)
-    }
+def _below(
+    folder: Path, limits: Limits, *, mapped: bool
+) -> tuple[dict[str, FileKind | None], Counter[FileKind]]:
+    """The archives and companions in a folder, at any depth, and what may or should be one: their kinds.
+
+    Also how many others there are of each kind.
+    """
+    files, others = dict[str, FileKind | None](), Counter[FileKind]()
+    for file in found([str(folder)]):
+        kind = listed_kind(file.name, limits=limits, mapped=mapped)
+        if kind is None or kind in EXPLAINING_KINDS or is_false_model(file.name, kind):
+            files[file.name] = kind
+        else:
+            others[kind] += 1
+    return files, others

@@ -227,6 +227,11 @@ def _note_rest(explainer: LogExplainer, models: Models | None, most: int | None)
     if models is None:
         return Cause.UNEXPLAINED.when(explainer.unknown)
     printing.print_unread(models.unread)
+    if models.programs:
+        programs = counted(models.programs, "program")
+        printing.note(
+            f"passed over: {programs} of ExecuTorch (.pte); the ETRecords made with them have the source"
+        )
     failures, rest = explainer.explained + explainer.unknown, explainer.unknown - explainer.ambiguous
     if failures:
         printing.note(

@@ -400,6 +400,30 @@ def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:
         foreign = opened.handle_form.foreign(str(missing[0].missing[-1]))
         has = foreign or f"it has {runs(list(opened.handles))}"
         return f"{opened.file} has no debug handle {numbers}; {has}"
+    if opened.instructions:
+        return f"{opened.file} {_of_instructions(opened, missing[0].missing[-1])}"
     from archive.reader.lacking import why_no_handles  # noqa: PLC0415 (only then needed)
 
     return f"{opened.file} has no debug handles: {why_no_handles(opened)}"
+
+
+def _of_instructions(opened: Archive, handle: int) -> str:
+    """The debug handles of an ETRecord's instructions, in words, and which instructions have one of them."""
+    every = {
+        f"{method}/0:{number}": instruction
+        for method, instructions in opened.instructions.items()
+        for number, instruction in instructions.items()
+    }
+    own = [
+        name
+        for name, instruction in every.items()
+        if handle in instruction.handles
+        or (instruction.delegate and str(handle) in instruction.delegate.events)
+    ]
+    handles = runs([handle for instruction in every.values() for handle in instruction.handles])
+    if own:
+        return f"has the debug handle {handle} in {several(own)}: give an instruction in its place"
+    example = next(iter(every))
+    return (
+        f"has no debug handle {handle}: its instructions have {handles or 'none'}; give one, like {example}"
+    )

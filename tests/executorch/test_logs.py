@@ -467,3 +467,26 @@ def test_a_broken_id_of_the_graph_is_told(tmp_path: Path) -> None:
     done = run("symbolicate", path, "0:0")
     assert done.returncode == 2
     assert b"export_graph_id" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("shop.etrecord", "shop.pte"), ("shop.pte", "shop.etrecord"), (".",)])
+def test_programs_are_passed_over_beside_their_etrecords(words: tuple[str, ...], tmp_path: Path) -> None:
+    """A `.pte` has no source of a log's failures; given by itself, it is refused with the way out."""
+    for name in ("shop.etrecord", "shop.pte"):
+        shutil.copy(RECORDS / name, tmp_path)
+    log = (RECORDS / "shop.log.txt").read_bytes()
+    done = run("symbolicate", *(tmp_path / word for word in words), stdin=log)
+    assert done.stdout == run("symbolicate", RECORDS / "shop.etrecord", stdin=log).stdout != log
+    assert b"passed over: 1 program of ExecuTorch (.pte)" in done.stderr
+    (tmp_path / "shop.etrecord").unlink()
+    for given in (tmp_path / "shop.pte", tmp_path):
+        done = run("symbolicate", given, stdin=log)
+        assert done.returncode == 2
+        assert b"ExecuTorch program" in done.stderr
+
+
+def test_a_handle_leads_to_the_instructions_that_have_it() -> None:
+    path = RECORDS / "shop.etrecord"
+    said = {number: run("symbolicate", path, str(number)).stderr.decode() for number in (5, 100_000_000)}
+    assert "has the debug handle 5 in forward/0:5, forward/0:6: give an instruction in its place" in said[5]
+    assert "its instructions have 1-26; give one, like forward/0:0" in said[100_000_000]

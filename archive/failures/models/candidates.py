@@ -18,8 +18,8 @@ message. It is *unproven* if it says a source, but has no code that could be com
   the log names them (2); else it stays, and a note says what would prove one.
 - If several are left whose explanations are the same to the byte, that explanation holds. If they differ, the
   failure is ambiguous, and stays as it is.
-- It also stays if it may be of a model that can't be read. Only 1, 2 and what a store's index knows of it rule
-  that out: a file that is cut short lacks what would, its handles and much of its code.
+- It also stays if it may be of a model that can't be read. Only 1, 2 and what a store's index knows rule that
+  out: a file that is cut short lacks what would, its handles and much of its code.
 
 The outcome does not depend on how many models there are: each is asked, unless two have already differed.
 Then only whether the others may have failed so counts, and one version of a model says that for all whose

@@ -316,11 +316,13 @@ class Models:
 
     Attributes:
         unread: the files that could not be read, each with the reason.
+        programs: how many programs of ExecuTorch were passed over: their ETRecords have the source.
     """
 
     def __init__(self, models: Iterable[Model]) -> None:
         self.all: Sequence[Model] = list(models)
         self.unread: dict[str, str] = {}
+        self.programs = 0
         self._false: frozenset[str] = frozenset()
         self._opened = OpenModels()
         self._here = local()
@@ -334,6 +336,7 @@ class Models:
         both = Models([*self.all, *others.all])
         both.unread = self.unread | others.unread
         both._false = self._false | others._false
+        both.programs = self.programs + others.programs
         return both
 
     def note_false(self, files: Mapping[str, str]) -> None:
