@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 CHANGED = "the file changed while it was read; nothing is written"
+DAMAGED = "damaged bytes: copy or download the file again"
+"""What is wrong where bytes contradict their checksum, or cannot be inflated."""
 IN_PYTHON = "In Python: "
 """Begins the note that names what Python's callers pass; commands leave it out."""
 LONGEST_CAUSE = 200

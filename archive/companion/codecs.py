@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from archive.base import memory
-from archive.base.errors import ArchiveError
+from archive.base.errors import DAMAGED, ArchiveError
 from archive.companion.layout import MAPPED_LINE, check_crc
 from archive.normalform.columns import OBJECTS
 
@@ -236,7 +236,7 @@ def unzstd(
                 result += piece
         return bytes(result)
     except zstandard.ZstdError as cause:
-        raise ArchiveError(expected="a zstd frame", found=str(cause)) from cause
+        raise ArchiveError(DAMAGED) from cause
 
 
 def _unlzma(data: memoryview, size: int) -> bytes:
@@ -244,7 +244,7 @@ def _unlzma(data: memoryview, size: int) -> bytes:
     try:
         return engine.decompress(data, size + 1)
     except xz.LZMAError as cause:
-        raise ArchiveError(expected="an LZMA stream", found=str(cause)) from cause
+        raise ArchiveError(DAMAGED) from cause
 
 
 # --- the section of objects

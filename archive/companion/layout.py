@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from archive.base import memory
-from archive.base.errors import ArchiveError, LimitError
+from archive.base.errors import DAMAGED, ArchiveError, LimitError
 from archive.companion.magic import MAGIC, is_companion
 from archive.formats.schema.fixed import Layout, Row
 from archive.formats.schema.varints import VariableLayout
@@ -127,7 +127,7 @@ class Directory(NamedTuple):
 def check_crc(found: int, stated: int, place: str | None = None) -> None:
     """Refuse bytes whose crc32 differs from what the file states."""
     if found != stated:
-        raise ArchiveError(place=place, expected=f"checksum {stated:#010x}", found=f"{found:#010x}")
+        raise ArchiveError(DAMAGED, place=place, expected=f"checksum {stated:#010x}", found=f"{found:#010x}")
 
 
 def written(
@@ -203,5 +203,8 @@ def _placed(
     if len(sections) < len(lines):
         raise ArchiveError(place="directory", expected="each section once", found="one twice")
     if at != size:
-        raise ArchiveError(place="directory", expected=f"a file of {at} bytes", found=f"one of {size}")
+        problem = "cut short: copy or download the file again" if size < at else ""
+        raise ArchiveError(
+            problem, place="directory", expected=f"a file of {at} bytes", found=f"one of {size}"
+        )
     return sections, places

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import DAMAGED, ArchiveError
 
 LONG_DATA = 1 << 22
 """Bytes above which a quick stream determines a size; it is a few percent longer than the shortest."""
@@ -56,11 +56,11 @@ def inflate(stream: memoryview, size: int) -> bytearray:
             data[made : made + len(piece)] = piece
             made += len(piece)
     except zlib.error as cause:
-        raise ArchiveError(expected="a deflate stream", found=str(cause)) from cause
+        raise ArchiveError(DAMAGED) from cause
     if made > size:
         raise ArchiveError(expected=f"{size} bytes inflated", found="more")
     if not engine.eof or made != size:
         raise ArchiveError(expected=f"{size} bytes inflated", found=f"an end after {made}")
     if engine.unused_data or fed < len(stream):
-        raise ArchiveError(expected="only a deflate stream", found="bytes after it")
+        raise ArchiveError(DAMAGED, expected="only compressed bytes", found="others after them")
     return data

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from archive.base.bounded import bounded_members
-from archive.base.errors import ArchiveError, in_file, one_line
+from archive.base.errors import DAMAGED, ArchiveError, in_file, one_line
 from archive.base.quick_dataclass import dataclass
 from archive.container.deflate import inflate
 from archive.container.directory import PlacedEntry, StoredSpan, read_place
@@ -168,7 +168,7 @@ class Record:
 
     def _check_crc(self, actual: int) -> None:
         if self.crc32 not in (actual, 0):
-            raise ArchiveError(expected=f"crc32 {self.crc32:#010x}", found=f"{actual:#010x}")
+            raise ArchiveError(DAMAGED, expected=f"crc32 {self.crc32:#010x}", found=f"{actual:#010x}")
 
     def _forget(self) -> None:
         self._view = None

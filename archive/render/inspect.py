@@ -73,10 +73,7 @@ def inspection_text(facts: Inspection) -> Printed:
             f"{counted(len(facts.records), 'record')}, {debug:,} of debug info: "
             f"{facts.debug_bytes:,} bytes stored ({share:.0%})"
         ),
-        (
-            f"{counted(facts.rows, 'source range')} in {counted(facts.sources, 'source')}, "
-            f"{counted(len(facts.handles), 'debug handle')}"
-        ),
+        f"{counted(facts.rows, 'source range')} in {counted(facts.sources, 'source')}, {_handles(facts)}",
         "",
     ]
     if facts.advice:
@@ -134,6 +131,14 @@ def _identity(facts: Inspection) -> list[str]:
         names = " or ".join(f"{name} ({libraries[name]})" for name in facts.platforms)
         lines.append(f"serialization id as PyTorch writes it on {names or 'no platform known here'}")
     return lines
+
+
+def _handles(facts: Inspection) -> str:
+    """How many debug handles there are: those with a source, or else those that instructions have without."""
+    of_methods = sum(facts.methods.values())
+    if facts.handles or not of_methods:
+        return counted(len(facts.handles), "debug handle")
+    return f"{counted(of_methods, 'debug handle')} of instructions, whose source is in no record of this file"
 
 
 def _origin(origin: Provenance, *, migrated: bool) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from archive.base.errors import counted
 from archive.describe.inventory import InventoryRow
 from archive.describe.totals import MOST_GROUPS, SAME, SUMS, largest, numbers, remarks
+from archive.formats.release_label import LABEL_TEXT
 from archive.reader.recognition import FileKind
 from archive.render.as_json import as_json
 from archive.render.fitted_table import TOTAL, FittedTable
@@ -122,6 +123,8 @@ def loaded(facts: Mapping[str, Any]) -> InventoryRow:
 
     Raises:
         TypeError: it has other facts than rows have now.
-        ValueError: the kind of files is unknown.
+        ValueError: the kind of files is unknown, or the label isn't one.
     """
+    if (label := facts.get("label")) and not LABEL_TEXT.fullmatch(label):
+        raise ValueError(label)
     return InventoryRow("", **{**facts, "kind": FileKind(facts["kind"])})

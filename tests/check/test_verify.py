@@ -178,8 +178,9 @@ def test_a_changed_byte_is_found_in_tensors_and_debug_records() -> None:
     data[tensor] ^= 1
     data[code + 100] ^= 1
     first, second = said(bytes(data))
-    assert first.startswith(f"error: data/0, byte {tensor}: expected crc32 0x")
-    assert second.startswith(f"error: {PLAIN}, byte {code}: expected ")
+    why = "damaged bytes: copy or download the file again: expected crc32 0x"
+    assert first.startswith(f"error: data/0, byte {tensor}: {why}")
+    assert second.startswith(f"error: {PLAIN}, byte {code}: {why}")
 
 
 @pytest.mark.parametrize(("more", "problem"), [(1, "found an end after 952"), (-1, "found more")])

@@ -330,3 +330,13 @@ def test_a_handle_is_looked_up_without_what_only_other_commands_need() -> None:
         "archive.formats.effects.record",
     }
     assert not idle & imported
+
+
+def test_a_split_archive_shows_the_handles_that_its_methods_have(tmp_path: Path) -> None:
+    archive.split(ORACLES / "plain_stack.ptl", tmp_path / "small.ptl", tmp_path / "model.ptdbg")
+    with archive.open(ORACLES / "plain_stack.ptl") as opened:
+        count = len(opened.handles)
+    lines = run("inspect", tmp_path / "small.ptl").stdout.decode().splitlines()
+    of_instructions = f"0 source ranges in 0 sources, {count} debug handles of instructions"
+    assert any(line.startswith(of_instructions) for line in lines)
+    assert sum(int(line.split()[-2]) for line in lines if line.startswith("method ")) == count

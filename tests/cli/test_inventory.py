@@ -390,7 +390,8 @@ def test_facts_of_a_line_that_rows_do_not_have_are_read_again(zoo: Path, reads: 
     noted = zoo / "zoo.manifest.jsonl"
     whole = rows(zoo / "a.ptl", "--manifest", noted)
     values = json.loads(noted.read_bytes())
-    for facts in ({"kind": "no kind"}, {"kind": "zip", "surprise": 1}, 7):
+    no_label = {**values["facts"], "label": "a@b"}
+    for facts in ({"kind": "no kind"}, {"kind": "zip", "surprise": 1}, no_label, 7):
         noted.write_text(json.dumps({**values, "facts": facts}) + "\n")
         reads.names.clear()
         assert rows(zoo / "a.ptl", "--manifest", noted) == whole

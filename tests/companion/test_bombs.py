@@ -92,7 +92,7 @@ def test_a_zstd_frame_asks_for_a_window_of_128_mib_at_most() -> None:
         return memoryview(bytes.fromhex(f"28b52ffd 00 {exponent << 3:02x} 190000") + b"abc")
 
     assert bytes(inflated(Codec.ZSTD, frame(17), 3)) == b"abc"
-    with pytest.raises(ArchiveError, match="expected a zstd frame"):
+    with pytest.raises(ArchiveError, match="damaged bytes"):
         inflated(Codec.ZSTD, frame(18), 3)
 
 
