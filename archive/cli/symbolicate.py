@@ -123,7 +123,8 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     "--model",
     "names",
     metavar="PATTERN",
-    help="The same for the name of FILE, or of the top module's class: 'running model (\\w+)'.",
+    help="The same for the name of FILE, of the top module's class, or of a release, its label: "
+    "'running model (\\w+)'.",
 )
 @options.top_option("Print the N most frequent causes, not the log; 0 for all.", "top", default=None)
 @options.program_option
