@@ -246,28 +246,25 @@ class Naming:
             self._failed.append((number, line[:MAX_SEARCHED]))
 
     @cached_property
-    def _names_of_words(self) -> Mapping[str, Sequence[str]]:
-        """The names that have blanks, by their first word."""
-        names: dict[str, list[str]] = {}
+    def _longest(self) -> Mapping[str, int]:
+        """Of the names that have blanks, the characters of the longest one, by their first word."""
+        longest: dict[str, int] = {}
         for name in self._models.by_name:
             first, blank, _ = name.partition(" ")
             if blank:
-                names.setdefault(first, []).append(name)
-        return names
+                longest[first] = max(len(name), longest.get(first, 0))
+        return longest
 
     def _longer(self, text: str, rest: str) -> str:
         """The longest name whose first words a pattern found, and whose others follow there; "" for none.
 
         Which of the two the line means, nothing says.
         """
-        names = self._names_of_words.get(text.partition(" ")[0], ())
-        longer = [
-            name
-            for name in names
-            if name.startswith(f"{text} ") and (more := name[len(text) :]) and rest.startswith(more)
-            if not GOES_ON.match(rest, len(more))
-        ]
-        return max(longer, key=len, default="")
+        most = self._longest.get(text.partition(" ")[0], 0) - len(text) if rest.startswith(" ") else 0
+        for end in range(min(most, len(rest)), 1, -1):
+            if text + rest[:end] in self._models.by_name and not GOES_ON.match(rest, end):
+                return text + rest[:end]
+        return ""
 
     def naming_in(self, lines: bytes) -> Iterable[int]:
         """Places of what may name a model; one in each line where there are patterns."""
