@@ -142,7 +142,9 @@ def test_get_writes_a_companion_to_the_byte(tmp_path: Path) -> None:
     assert (tmp_path / "out.ptdbg").read_bytes() == data
     lines("get", "Encoder", "-o", tmp_path / "out.ptdbg", status=2, error="the file exists; pass --force")
     lines("get", "Encoder", "-o", tmp_path / "out.ptdbg", "--force")
-    lines("get", "nobody", "-o", "-", status=2, error="no companion has the id, prefix, name or label 'nobody'")
+    lines(
+        "get", "nobody", "-o", "-", status=2, error="no companion has the id, prefix, name or label 'nobody'"
+    )
 
 
 def test_companions_are_removed_and_what_they_leave(path: Path) -> None:
