@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPEN_METRICS
 from starlette.requests import Request  # noqa: TC002 (FastAPI reads annotations)
@@ -39,6 +39,7 @@ from archive.server.problems import (
     answer_refusals,
     answer_to,
     busy,
+    check_parameters,
     header,
 )
 from archive.server.spool import Spool
@@ -211,8 +212,11 @@ class Service:
             description=DESCRIPTION,
             docs_url=None,  # FastAPI's pages load scripts from other servers
             redoc_url=None,
+            openapi_url=None,
             responses=OF_ALL,
+            dependencies=[Depends(check_parameters)],
         )
+        app.add_api_route("/openapi.json", app.openapi, response_model=None, include_in_schema=False)
         pages = Pages(settings.store)
         for part in (
             Logs(desk),

@@ -261,11 +261,9 @@ ASKED = [
     header("Range", "The part of the file that is wanted: `bytes=0-99`."),
     header("If-Range", "The tag of the file that the part is of; if it has another one, all of it comes."),
 ]
-OUT_OF_BOUNDS = documented("A parameter is out of its bounds.")
 LISTED: dict[int | str, dict[str, Any]] = {
     200: {"description": "A page of companions.", "content": {JSON: {}}},
     304: {"description": "The client has it: `If-None-Match`."},
-    422: OUT_OF_BOUNDS,
 }
 ADDED: dict[int | str, dict[str, Any]] = {
     200: {"description": "The store has it already.", "content": {JSON: {}}},
@@ -275,7 +273,6 @@ ADDED: dict[int | str, dict[str, Any]] = {
     409: documented("Another archive has its id, or its handle prefix."),
     408: documented("The body did not arrive in time."),
     413: documented("The body is too long."),
-    422: OUT_OF_BOUNDS,
     504: documented("The work took too long and was ended."),
 }
 GIVEN: dict[int | str, dict[str, Any]] = {
@@ -285,5 +282,4 @@ GIVEN: dict[int | str, dict[str, Any]] = {
     404: documented("No companion has that id."),
     409: documented("Several companions have an id of that beginning."),
     416: {"description": "It has no such part."},
-    422: OUT_OF_BOUNDS,
 }

@@ -7,8 +7,13 @@ them: a body has few fields, and what does not follow the forms is refused.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
+
+from archive.base.errors import several, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MULTIPART, URLENCODED = "multipart/form-data", "application/x-www-form-urlencoded"
 MOST_FIELDS = 16
@@ -31,8 +36,8 @@ class FormField(NamedTuple):
     value: bytes
 
 
-def fields_of(body: bytes, content_type: str) -> dict[str, FormField]:
-    """The fields of a form by their names; of several with one name, the last."""
+def fields_of(body: bytes, content_type: str, known: Sequence[str]) -> dict[str, FormField]:
+    """The fields of a form by their names, which are among those that are known, and each there once."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == URLENCODED:
         fields = _urlencoded(body)
@@ -40,7 +45,12 @@ def fields_of(body: bytes, content_type: str) -> dict[str, FormField]:
         fields = _multipart(body, content_type)
     else:
         raise FormError("a form is wanted: multipart/form-data or application/x-www-form-urlencoded")
-    return {field.name: field for field in fields}
+    by_name = {field.name: field for field in fields}
+    if unknown := [name for name in by_name if name not in known]:
+        raise FormError(f"unknown field {shown(unknown[0])}: this form has {several(known, len(known))}")
+    if len(by_name) < len(fields):
+        raise FormError("a field of the form is given twice")
+    return by_name
 
 
 def _urlencoded(body: bytes) -> list[FormField]:
@@ -48,7 +58,7 @@ def _urlencoded(body: bytes) -> list[FormField]:
     if len(pairs) > MOST_FIELDS:
         raise FormError(f"a form has at most {MOST_FIELDS} fields")
     fields = []
-    for pair in pairs:
+    for pair in filter(None, pairs):
         name, _, value = (unquote_to_bytes(part) for part in pair.replace(b"+", b" ").partition(b"="))
         fields.append(FormField(_text(name), "", _with_newlines(value)))
     return fields

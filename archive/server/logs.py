@@ -56,6 +56,9 @@ class Logs:
             raise HttpProblem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: only gzip is known")
         is_json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
         if is_json:
+            if id is not None or model is not None:
+                why = "in JSON, `id` and `model` are fields of the body, not parameters"
+                raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, why)
             return await self._desk.answer(request, JSON, _counts, work.explain_json)
         return await self._desk.answer(request, TEXT, _counts, work.explain_text, id, model)
 
@@ -98,7 +101,10 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     },
     400: documented("The pattern isn't a regular expression, the body isn't JSON, or only begins like gzip."),
     404: documented("No archive has that id."),
-    422: documented("A parameter or a field is none that the request has, or out of its bounds."),
+    422: documented(
+        "A parameter or a field is unknown, given twice or out of its bounds; or a body in JSON, whose "
+        "fields they are, comes with parameters."
+    ),
     415: documented("`Content-Encoding` is neither `gzip` nor `identity`."),
     408: documented("The body did not arrive in time."),
     413: documented("The body, or its explanation, is too long."),

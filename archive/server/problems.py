@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from http import HTTPStatus
+from http import HTTPMethod, HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 
-from archive.base.errors import one_line, shown
+from archive.base.errors import one_line, several, shown
 from archive.base.problems import NO_SPACE
 from archive.server.settings import RETRY_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from fastapi import FastAPI
-    from starlette.requests import Request
+    from starlette.routing import BaseRoute
+    from starlette.types import Scope
 
 JSON, HTML, MEDIA_TYPE = "application/json", "text/html", "application/problem+json"
 GONE = 499
@@ -102,9 +104,38 @@ def header(name: str, words: str) -> dict[str, object]:
 
 OF_ALL: dict[int | str, dict[str, Any]] = {
     421: documented("The request calls the server by a name that is not its own."),
+    422: documented("A parameter is unknown, given twice or out of its bounds."),
     503: documented("For now: workers, disk or store are not at hand; `Retry-After` says when to ask again."),
 }
 """Refusals of all routes."""
+
+
+async def check_parameters(request: Request) -> None:
+    """Refuse parameters of the query that the route does not have, and those that are given twice."""
+    given = [name for name, _ in request.query_params.multi_items()]
+    known = [field.alias for field in request.scope["route"].dependant.query_params]
+    for name in given:
+        if name not in known:
+            has = f"has {several(known, len(known))}" if known else "has no parameters"
+            why = f"unknown parameter {shown(name)}: {shown(request.url.path)} {has}"
+        elif given.count(name) > 1:
+            why = f"the parameter {name} is given {given.count(name)} times"
+        else:
+            continue
+        raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, why)
+
+
+def _method_refused(routes: Sequence[BaseRoute], scope: Scope) -> HttpProblem:
+    """The refusal of a request whose address exists, but not for its method."""
+
+    def is_taken(method: str) -> bool:
+        asked = {"type": "http", "method": method, "path": scope["path"], "root_path": scope["root_path"]}
+        return any(route.matches(asked)[0] is Match.FULL for route in routes)
+
+    methods = [method.value for method in HTTPMethod if is_taken(method)]
+    why = f"{shown(scope['path'])} takes {several(methods, len(methods))}, not {shown(scope['method'])}"
+    headers = {"Allow": ", ".join(methods)}
+    return HttpProblem(HTTPStatus.METHOD_NOT_ALLOWED, f"{why}; /docs has all requests", headers)
 
 
 def answer_refusals(app: FastAPI, page: Callable[[HttpProblem], Response]) -> None:
@@ -120,6 +151,8 @@ def answer_refusals(app: FastAPI, page: Callable[[HttpProblem], Response]) -> No
 
     @app.exception_handler(HTTPException)
     def _(request: Request, error: HTTPException) -> Response:
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            return answer(request, _method_refused(app.routes, request.scope))
         is_unknown = error.status_code == HTTPStatus.NOT_FOUND and request.scope.get("route") is None
         detail = (
             f"nothing is at {shown(request.url.path)}; /docs has all addresses"

@@ -48,7 +48,7 @@ from archive.store.adding import TakenError, made_of
 from archive.store.entries import entry_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import Any, BinaryIO
 
@@ -279,10 +279,14 @@ def explain_json(body: Path, answer: Path) -> Explained | None:
 @_refusing
 def failures_page_of(body: Path, answer: Path, content_type: str, top: str) -> Explained:
     """Explain the log of a form; the answer is the page of its failures, below ``top``."""
-    fields = _fields(body, content_type)
-    field = next((fields[name] for name in ("file", "log") if name in fields and fields[name].value), None)
-    if field is None:
-        raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "the form has no log: paste one, or choose a file")
+    fields = _fields(body, content_type, ("log", "file", "source"))
+    logs = [fields[name] for name in ("log", "file") if name in fields and fields[name].value]
+    if len(logs) != 1:
+        file = fields["file"].file or "a file" if logs else ""
+        two = f"the form has two logs, a pasted one and {file}: send one at a time"
+        why = two if logs else "the form has no log: paste one, or choose a file"
+        raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, why)
+    (field,) = logs
     shown = _shown(fields)
     if what := _model_in(field.value):
         why = f'{field.file} isn\'t a log, but {what}: "{html.REPORT[1]}" takes models'
@@ -301,7 +305,7 @@ def failures_page_of(body: Path, answer: Path, content_type: str, top: str) -> E
 @_refusing
 def report_of(body: Path, answer: Path, content_type: str, top: str) -> None:
     """Read the model of a form; the answer is its report page, below ``top``."""
-    fields = _fields(body, content_type)
+    fields = _fields(body, content_type, ("model", "source"))
     model = fields.get("model")
     if model is None or not model.value:
         why = f"{model.file} is empty" if model and model.file else "the form has no model: choose a file"
@@ -339,10 +343,10 @@ def example() -> str:
         return example_of(models)
 
 
-def _fields(body: Path, content_type: str) -> dict[str, FormField]:
+def _fields(body: Path, content_type: str, known: Sequence[str]) -> dict[str, FormField]:
     """The fields of a form."""
     try:
-        return fields_of(body.read_bytes(), content_type)
+        return fields_of(body.read_bytes(), content_type, known)
     except FormError as error:
         raise HttpProblem(HTTPStatus.BAD_REQUEST, str(error)) from None
 

@@ -101,6 +101,60 @@ def test_the_example_is_a_failure_that_the_store_explains(server: Running, tmp_p
         assert "No model of this store has a failure that could be an example." in text
 
 
+def test_neither_of_two_logs_is_dropped(server: Running) -> None:
+    """A pasted log and a chosen file: which one is meant, only the sender knows."""
+    body = form({"log": b"another log"}, {"file": ("app.log", LOG)})
+    reply = server.ask("POST", "/", body, MULTIPART)
+    assert (reply.status, reply.data.count(b'role="alert"')) == (422, 1)
+    assert b"the form has two logs, a pasted one and app.log: send one at a time" in reply.data
+    check_frame(reply, "/", server)
+
+
+def routes_of(server: Running) -> list[tuple[str, str, list[str]]]:
+    """Every request that the server takes: its method, an address, and the names of its parameters."""
+    schema = json.loads(server.ask("GET", "/openapi.json").data)
+    described = [
+        (
+            method.upper(),
+            path.replace("{id}", "00"),
+            [one["name"] for one in about.get("parameters", []) if one["in"] == "query"],
+        )
+        for path, methods in schema["paths"].items()
+        for method, about in methods.items()
+    ]
+    names = {"/": ["example"], "/models": ["name"]}
+    pages = [("GET", path, names.get(path, [])) for path in (*PAGES, "/openapi.json")]
+    return [*described, *pages, ("POST", "/", []), ("POST", "/report", [])]
+
+
+def test_no_parameter_is_ignored(server: Running) -> None:
+    """A law over all routes: unknown ones are refused with those that there are, as are those given twice."""
+    for method, path, names in routes_of(server):
+        reply = server.ask(method, f"{path}?{'&'.join([*(f'{name}=1' for name in names), 'modle=x'])}", b"")
+        assert reply.status == 422, (method, path)
+        why = json.loads(reply.data)["detail"]
+        assert why.startswith(f"unknown parameter 'modle': '{path}' has "), (method, path)
+        assert all(name in why for name in names or ["no parameters"])
+        for name in names:
+            reply = server.ask(method, f"{path}?{name}=1&{name}=2", b"")
+            assert json.loads(reply.data)["detail"] == f"the parameter {name} is given 2 times"
+
+
+def test_a_wrong_method_is_answered_with_the_right_ones(server: Running) -> None:
+    """A law over all addresses, also those whose methods are routes of their own."""
+    taken: dict[str, list[str]] = {}
+    for method, path, _ in routes_of(server):
+        taken.setdefault(path, []).append(method)
+    for path, methods in taken.items():
+        for method in {"GET", "POST", "PUT", "DELETE", "PATCH"} - {*methods}:
+            reply = server.ask(method, path)
+            assert reply.status == 405
+            allowed = reply.headers["allow"].split(", ")
+            assert {*allowed} - {"HEAD"} == {*methods}
+            assert f"{path!r} takes {allowed[0]}" in json.loads(reply.data)["detail"]
+            assert f"not {method!r}" in json.loads(reply.data)["detail"]
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_have_no_script_and_load_nothing(server: Running, path: str) -> None:
     reply = server.ask("GET", path)
@@ -313,8 +367,19 @@ def test_what_is_for_the_other_form_is_sent_there(server: Running, log: bytes) -
     ("method", "path", "status", "why"),
     [
         ("GET", "/nowhere/<b>", 404, "nothing is at &#x27;/nowhere/&lt;b&gt;&#x27;; /docs has all addresses"),
-        ("PUT", "/models", 405, "Method Not Allowed"),
+        (
+            "PUT",
+            "/models",
+            405,
+            "&#x27;/models&#x27; takes GET, not &#x27;PUT&#x27;; /docs has all requests",
+        ),
         ("GET", f"/models?name={'x' * 5_000}", 422, "query.name: "),
+        (
+            "GET",
+            "/models?modle=a",
+            422,
+            "unknown parameter &#x27;modle&#x27;: &#x27;/models&#x27; has name",
+        ),
         ("GET", "/v1/companions/00", 404, "00"),
     ],
 )
@@ -377,9 +442,9 @@ def test_the_access_log_has_a_line_a_request_and_nothing_of_a_log(tmp_path: Path
 
 def test_fields_are_read_as_they_were_written() -> None:
     content = form({"a": b"1\r\n2"}, {"f": ("../x/y.log", b"\r\n--no\r\n")})
-    fields = fields_of(content, MULTIPART["Content-Type"])
+    fields = fields_of(content, MULTIPART["Content-Type"], ("a", "f"))
     assert (fields["a"].value, fields["f"].value, fields["f"].file) == (b"1\n2", b"\r\n--no\r\n", "y.log")
-    fields = fields_of(b"a=1%0D%0A2+3&b", URLENCODED["Content-Type"])
+    fields = fields_of(b"a=1%0D%0A2+3&b", URLENCODED["Content-Type"], ("a", "b"))
     assert (fields["a"].value, fields["b"].value) == (b"1\n2 3", b"")
 
 
@@ -390,11 +455,14 @@ def test_fields_are_read_as_they_were_written() -> None:
         (form({"a": b"1"}, {})[:-8], MULTIPART["Content-Type"], "does not end"),
         (form({"a": b"1"}, {}).replace(b"name=", b"called="), MULTIPART["Content-Type"], "has no name"),
         (form({"a" * 4096: b"1"}, {}), MULTIPART["Content-Type"], "no end of its headers within 4,096"),
+        (form({"b": b"1"}, {}), MULTIPART["Content-Type"], "unknown field 'b': this form has a"),
+        (form({"a": b"1"}, {"a": ("a.log", b"2")}), MULTIPART["Content-Type"], "is given twice"),
+        (b"a=1&a=2", URLENCODED["Content-Type"], "is given twice"),
     ],
 )
 def test_what_is_no_form_is_told(body: bytes, content_type: str, why: str) -> None:
     with pytest.raises(FormError, match=why):
-        fields_of(body, content_type)
+        fields_of(body, content_type, ("a",))
 
 
 def test_a_page_is_not_given_out_without_its_policy(server: Running) -> None:

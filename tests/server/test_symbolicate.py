@@ -67,6 +67,14 @@ def test_a_pattern_that_no_line_matches_is_not_silent(server: Running) -> None:
     assert asked(server, log=UNIQUE.decode(), **idle)["notes"] == [why]
 
 
+def test_a_pattern_beside_a_body_in_json_is_not_ignored(server: Running) -> None:
+    body = json.dumps({"log": ""}).encode()
+    reply = server.ask("POST", f"{PATH}?{urlencode({'model': PATTERN})}", body, JSON)
+    assert reply.status == 422
+    why = "in JSON, `id` and `model` are fields of the body, not parameters"
+    assert json.loads(reply.data)["detail"] == why
+
+
 def test_json_gives_causes_counts_and_the_log(server: Running) -> None:
     log = b"".join(PLAIN.splitlines(keepends=True)[:300])
     facts = asked(server, log=log.decode(), top=2)
