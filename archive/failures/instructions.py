@@ -76,6 +76,30 @@ MOST_SAID = 8
 """Lines above that are looked at."""
 IS_TENSOR = {0: False, 1: True}
 """Whether an argument of a type id was a tensor (1) or None (0): ``Tag`` in ``runtime/core/tag.h``."""
+ERRORS = {
+    0x00: "Ok",
+    0x01: "Internal",
+    0x02: "InvalidState",
+    0x03: "EndOfMethod",
+    0x04: "AlreadyLoaded",
+    0x10: "NotSupported",
+    0x11: "NotImplemented",
+    0x12: "InvalidArgument",
+    0x13: "InvalidType",
+    0x14: "OperatorMissing",
+    0x15: "RegistrationExceedingMaxKernels",
+    0x16: "RegistrationAlreadyRegistered",
+    0x20: "NotFound",
+    0x21: "MemoryAllocationFailed",
+    0x22: "AccessFailed",
+    0x23: "InvalidProgram",
+    0x24: "InvalidExternalData",
+    0x25: "OutOfResources",
+    0x30: "DelegateInvalidCompatibility",
+    0x31: "DelegateMemoryAllocationFailed",
+    0x32: "DelegateInvalidHandle",
+}
+"""What a status means: ``Error`` in ``runtime/core/error.h`` of ExecuTorch 1.5."""
 METHODS = (
     re.compile(rb"Failed to execute method (?P<method>.+?), error: 0x(?P<status>[0-9a-f]+)"),
     re.compile(rb"Execution of method (?P<method>.+?) failed with status 0x(?P<status>[0-9a-f]+)"),
@@ -151,6 +175,13 @@ class InstructionFailure(Failure):
             if named is not None:
                 return named[0] if named[1] == self.status else ""
         return ""
+
+    @property
+    def message(self) -> str:
+        """The status by ExecuTorch's name, and what the kernel said first."""
+        name = ERRORS.get(int(self.status, 16))
+        status = f"Error::{name}" if name else f"error 0x{decoded(self.status)}"
+        return ": ".join([status, *map(one_line, self.said[-1:])])
 
     @property
     def is_explained(self) -> bool:

@@ -26,6 +26,7 @@ from archive.container.names import as_bytes
 from archive.debuginfo.frames import BEGINNING
 from archive.failures.failure import Answer, Failure, FailureCause, leave
 from archive.failures.hashed_words import names_of
+from archive.failures.messages import wording
 from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
 from archive.failures.redacted import EXACTLY, HEADER, LooselyTraced, RedactedTraceback, found_at
@@ -303,7 +304,8 @@ def answer_of(
     trace = node.site.frames
     place = (trace.of_model.file, trace.of_model.line) if trace else ("", 0)
     explanation = text(node).encode("utf-8", "surrogatepass")
-    return Answer(failure, explanation, is_possible=True, cause=FailureCause(*place, node.hierarchy, ""))
+    cause = FailureCause(*place, node.hierarchy, wording(failure.message))
+    return Answer(failure, explanation, is_possible=True, cause=cause)
 
 
 def listed(nodes: Sequence[ProgramNode]) -> str:

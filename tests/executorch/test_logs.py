@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
 import shutil
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import archive
 from archive.failures.explainer import LogExplainer, explain
+from archive.failures.instructions import ERRORS
 from archive.reader.lookups.instructions import InstructionNodes
 from tests.support.commands import run
 from tests.support.exported import RECORDS, changed_record, inspected, log, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+HEADER = Path("include/executorch/runtime/core/error.h")
 EDGE = "edge_dialect_exported_program/forward"
 FAILED = b"KernelCall failed at instruction "
 HEADS = (b"[method.cpp:1483] ", b"E 00:00:00.000061 executorch:method.cpp:1483] ", b"")
@@ -45,6 +49,47 @@ def test_the_source_of_the_instruction_is_written_below_its_line(name: str, inst
     assert out == before + b": 0x12\n" + source(name, instruction) + line.removeprefix(b": 0x12") + after
     assert explainer.explained == 1
     assert explainer.caveat.startswith("nothing in the log names the model")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "shop",
+            "Check failed (indices_ptr[i] < weight_height): indices_ptr[2] 9 >= weight.size(0) 6",
+        ),
+        ("xnnpack", "Index 7 out of range for tensor with size 3 at dimension 0"),
+    ],
+)
+def test_a_cause_has_the_name_of_its_status_and_what_the_kernel_said_first(name: str, message: str) -> None:
+    _, explainer = explained(log(name), name)
+    (cause,) = explainer.causes.top()
+    assert cause.message == f"Error::InvalidArgument: {message}"
+    quiet = log(name)[log(name).index(b"[method.cpp:1483]") :]
+    for status, said in (
+        (b"0x12", "Error::InvalidArgument"),
+        (b"0x20", "Error::NotFound"),
+        (b"0x7f", "error 0x7f"),
+    ):
+        _, explainer = explained(quiet.replace(b"0x12", status), name)
+        assert explainer.causes.top()[0].message == said
+
+
+def test_failures_of_one_cause_have_its_wording() -> None:
+    other = log("shop").replace(b"indices_ptr[2] 9", b"indices_ptr[0] 7")
+    _, explainer = explained(log("shop") + other, "shop")
+    (cause,) = explainer.causes.top()
+    said = "Check failed (indices_ptr[i] < weight_height): indices_ptr# # >= weight.size# #"
+    assert (cause.count, cause.message) == (2, f"Error::InvalidArgument: {said}")
+
+
+def test_statuses_have_the_names_that_the_runtime_has() -> None:
+    spec = importlib.util.find_spec("executorch")
+    header = Path(*(spec.submodule_search_locations or ())) / HEADER if spec else Path("none")
+    if not header.exists():
+        pytest.skip("the headers of ExecuTorch's package are not here")
+    found = re.findall(r"(?m)^  (\w+) = (0x\w+),$", header.read_text("utf-8"))
+    assert {int(code, 16): name for name, code in found} == ERRORS
 
 
 def test_an_explained_log_stays() -> None:
