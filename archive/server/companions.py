@@ -173,7 +173,7 @@ class Companions:
         request: Request,
         id: Annotated[  # noqa: A002 (the parameter's name)
             str,
-            Path(description="An archive id, a prefix of unique handles, a file's name, or a release of it."),
+            Path(description="An archive id, a prefix of handles, or a file's name, also `NAME@LABEL`."),
         ],
         *,
         digest: Annotated[str, Query(description="That of the list, where several have the id.")] = "",

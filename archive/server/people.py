@@ -54,7 +54,7 @@ NO_EXAMPLE = (
 )
 COLUMNS = (
     ("File", ""),
-    ("Releases", ""),
+    ("Labels", ""),
     ("Added", UNBROKEN),
     ("Top module", ""),
     ("Archive id", UNBROKEN),
@@ -144,7 +144,7 @@ class PeopleRoutes:
         entries = [entry for entry in every if entry.has_in_name(name)]
         entries.sort(key=lambda entry: (entry.file.casefold(), entry.file, -entry.added))
         search = (
-            f'<form class="search" action="{MODELS}"><label>Name or release '
+            f'<form class="search" action="{MODELS}"><label>Name or label '
             f'<input type="search" name="name" value="{text_of(name)}"></label>'
             '<button class="primary">Search</button></form>'
         )
@@ -173,7 +173,7 @@ of its model. Nothing is kept here.{way}</p>
 def _listed(entries: Sequence[AnyEntry], total: int, name: str) -> str:
     """Models as a table, and how many they are."""
     if not entries:
-        why = f"no file, class or release has {shown(name)} in its name" if total else "the store is empty"
+        why = f"no file, class or label has {shown(name)} in its name" if total else "the store is empty"
         return f"<p>No models: {text_of(why)}.</p>"
     count = ("" if len(entries) == total else f"{len(entries):,} of ") + counted(total, "model")
     rest = f"; the first {MOST_ROWS:,} are shown" if len(entries) > MOST_ROWS else ""

@@ -240,7 +240,7 @@ def test_models_stand_by_their_files_with_releases_and_days(tmp_path: Path) -> N
             "POST", "/v1/symbolicate", handles.encode(), {"Content-Type": "application/json"}
         )
     rows = re.findall(
-        r'<tr><td data-title="File">(.*?)</td><td data-title="Releases">(.*?)</td>'
+        r'<tr><td data-title="File">(.*?)</td><td data-title="Labels">(.*?)</td>'
         r'<td class="unbroken" data-title="Added"><time datetime="(.*?)">(.*?)</time></td>.*?'
         r'<td class="figure" data-title="Bytes of debug info">(.*?)</td></tr>',
         text,
@@ -252,7 +252,7 @@ def test_models_stand_by_their_files_with_releases_and_days(tmp_path: Path) -> N
     ]
     assert '<th scope="col" class="figure">Bytes of debug info</th>' in text
     assert "<p>1 of 3 models</p>" in one
-    assert "No models: no file, class or release has &#x27;none&#x27; in its name." in none
+    assert "No models: no file, class or label has &#x27;none&#x27; in its name." in none
     title = f"b@{kept['b.ptl'].key[:12]} (1.4.2, 1.4.3)"
     assert title in {name for cause in json.loads(answer.data)["causes"] for name in cause["models"]}
     assert json.loads(looked.data)["model"] == title
