@@ -49,7 +49,7 @@ REPORTED = (
     STATE,
     Column("kind", "Kind"),
     Column("size", "Size", "bytes"),
-    Column("debug_bytes", "Debug information", "bytes"),
+    Column("debug_bytes", "Debug info", "bytes"),
     Column("release", "Release"),
     Column("label", "Label"),
     Column("findings", "Errors, warnings", "number"),

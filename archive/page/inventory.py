@@ -25,7 +25,7 @@ COLUMNS = (
     Column("elements", "Elements", "number"),
     Column("weight_bytes", "Weights", "bytes"),
     Column("code_bytes", "Code", "bytes"),
-    Column("debug_bytes", "Debug information", "bytes"),
+    Column("debug_bytes", "Debug info", "bytes"),
     Column("debug_share", "% debug", "number"),
     Column("release", "Release"),
     Column("label", "Label"),
@@ -38,8 +38,6 @@ COLUMNS = (
     Column("looked_at", "Looked at"),
     UNREAD,
 )
-DOUBLES = {"crc": "likely a duplicate", "digest": "the same model", "file": "another name"}
-"""The state of a file that is the same as one before it, by how that is known."""
 NOT_CHECKED = "what is in the files was not checked: --verify does that"
 
 
@@ -63,7 +61,8 @@ class InventoryPage:
 
     def lines(self, file: str, row: InventoryRow) -> Iterator[str]:
         """Take a row."""
-        state, grave = _state(row)
+        same_as = f"{SAME[row.same_by]} {self._relative(row.same_as)}" if row.same_as else ""
+        state, grave = _state(row, same_as)
         given: dict[str, Any] = {"file": self._relative(file), "state": state, "grave": grave}
         facts = given | {
             column.key: getattr(row, column.key) for column in COLUMNS if column.key not in given
@@ -71,9 +70,8 @@ class InventoryPage:
         facts |= {"kind": str(row.kind), "looked_at": "; ".join(row.looked_at)}
         facts["unread"] = "; ".join(row.unread)
         facts["debug_share"] = None if row.debug_share is None else round(100 * row.debug_share, 1)
-        if row.same_as:
-            facts["same_as"] = f"{SAME[row.same_by]} {self._relative(row.same_as)}"
-            facts["first"] = self._rows.get(row.same_as)
+        if same_as:
+            facts |= {"same_as": same_as, "first": self._rows.get(row.same_as)}
         facts["versions"] = _words(row.versions or None)
         facts |= {"leaks": _words(row.leaks), "findings": _words(row.findings)}
         self._add(
@@ -110,14 +108,14 @@ class InventoryPage:
         return self._page.page(tables=tables, notes=notes).decode()
 
 
-def _state(row: InventoryRow) -> tuple[str, str]:
+def _state(row: InventoryRow, same_as: str) -> tuple[str, str]:
     """What is to be known first of a file, and how grave that is: the gravest of what there is."""
     if errors := (row.findings or {}).get("error", 0):
         return errors_in_words(errors)
     if row.problems:
         return IN_PART, "warning"
-    if row.same_as:
-        return DOUBLES[row.same_by], "note"
+    if same_as:
+        return same_as, "note"
     return ("well", "well") if row.findings == {} else ("not checked", "")
 
 

@@ -196,7 +196,7 @@ def _of_failures(failures: Facts) -> Summary:
     ]
     lines = zip(causes["file"], causes["line"], strict=True)
     places = (f"{file}:{line}" if file else "" for file, line in lines)
-    named = (", ".join(models[number] for number in numbers) for numbers in causes["models"])
+    named = (" or ".join(models[number] for number in numbers) for numbers in causes["models"])
     rows = zip(
         map("{:,}".format, causes["count"]),
         *(map(text_of, column) for column in (causes["message"], places, named)),

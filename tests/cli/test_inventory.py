@@ -271,7 +271,7 @@ def test_a_page_has_all_rows_and_sums_and_lets_nothing_in(zoo: Path) -> None:
     assert files["unread"][broken] in next(row["error"] for row in rows(zoo) if "error" in row)
     same = next(row for row, first in enumerate(files["first"]) if first is not None)
     assert files["same_as"][same] == f"likely the same as {files['file'][files['first'][same]]}"
-    assert files["state"][same] == "likely a duplicate"
+    assert files["state"][same] == files["same_as"][same]
     assert any("--verify" in note for note in folder["notes"])
     assert page == called("inspect", zoo, "--format", "html").stdout.encode()
 

@@ -98,6 +98,24 @@ def test_what_is_most_frequent_is_named_where_one_is(browser: Browser, tmp_path:
     assert told == ["models/ranker.py:91", "67 causes, equally often", "66 causes, equally often"]
 
 
+def test_shares_of_models_are_parts_of_all_failures(browser: Browser, tmp_path: Path) -> None:
+    """A failure that several models explain alike is in one row, theirs: each failure counts once."""
+    data = data_of(page_of(tmp_path, LOG))
+    causes = data["failures"]["causes"]
+    causes["models"] = [[0, 1] if number % 3 == 0 else [number % 3] for number in range(len(causes["count"]))]
+    path = tmp_path / "alike.html"
+    path.write_bytes(document(packed(data), summary_of(data)))
+    with opened(browser, path) as seen:
+        seen.reach_all()
+        rows = [
+            row.locator("td").all_inner_texts()[:3] for row in seen.page.locator("#models tbody tr").all()
+        ]
+    names = data["failures"]["models"]
+    assert {name for name, _, _ in rows} == {f"{names[0]} or {names[1]}", names[1], names[2]}
+    assert sum(int(count) for _, count, _ in rows) == sum(causes["count"])
+    assert sum(float(share.removesuffix(" %")) for _, _, share in rows) == pytest.approx(100, abs=0.2)
+
+
 def test_the_last_times_stand_in_their_order(browser: Browser, tmp_path: Path) -> None:
     times = ("Nov 30 10:00:00", "Dec  1 10:00:00", "Dec 31 23:59:59", "Jan  1 00:00:01")
     failures = LOG.split(b"INFO")[1:]

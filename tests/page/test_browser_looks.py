@@ -109,19 +109,77 @@ def test_names_in_tables_are_words_at_any_width(browser: Browser, tmp_path: Path
             assert [name for name, height in names if height > 24 * (1 + len(name) / LETTERS)] == []
 
 
-def test_a_narrow_list_of_causes_has_what_fits(browser: Browser, tmp_path: Path) -> None:
-    page_of(tmp_path, LOG)
+def test_a_narrow_window_has_all_texts_of_its_rows(browser: Browser, tmp_path: Path) -> None:
+    """A law over all tables: a row is a card, whose texts are whole; a wide window has the table again."""
+    data = data_of(page_of(tmp_path, LOG))["failures"]
+    report(STACK, tmp_path / "report.html")
+    inventory = run("inspect", ROOT / "fixtures/fleet", "--format", "html").stdout
+    (tmp_path / "inventory.html").write_bytes(inventory)
+    for name in ("failures.html", "report.html", "inventory.html"):
+        with opened(browser, tmp_path / name) as seen:
+            seen.page.set_viewport_size({"width": 400, "height": 900})
+            seen.reach_all()
+            assert seen.page.locator(".card >> visible=true").count()
+            assert seen.page.evaluate(BESIDE) == []
+            cut = """(all) => all.filter((one) => one.scrollWidth > one.clientWidth)
+                .map((one) => one.textContent)"""
+            cells = ".card, .card > *, .grid:not(.narrow) td, .grid:not(.narrow) th"
+            assert seen.page.locator(cells).evaluate_all(cut) == []
+            seen.page.set_viewport_size({"width": 1400, "height": 900})
+            seen.settle()
+            assert not seen.page.locator(".card >> visible=true").count()
+            assert seen.page.locator("regular-table td >> visible=true").count()
     with opened(browser, tmp_path / "failures.html") as seen:
         seen.page.set_viewport_size({"width": 400, "height": 900})
         seen.reach_all()
-        assert seen.page.locator("#causes th").all_inner_texts() == ["Failures", "Message"]
-        wide = "({scrollWidth, clientWidth}) => scrollWidth - clientWidth"
-        assert seen.page.locator("#causes regular-table").evaluate(wide) <= 0
-        seen.page.fill("#causes input.search", "encoder.py:113")  # in a column that has no room
-        seen.page.wait_for_selector("text=1 of 200 rows")
-        seen.page.set_viewport_size({"width": 1400, "height": 900})
+        causes = data["causes"]
+        first = seen.text("#causes .card >> nth=0")
+        for words in (causes["message"][0], f"{causes['file'][0]}:{causes['line'][0]}", causes["where"][0]):
+            assert words in first
+
+
+def test_cards_are_searched_ordered_and_reached_by_keys(browser: Browser, tmp_path: Path) -> None:
+    causes = data_of(page_of(tmp_path, LOG))["failures"]["causes"]
+    with opened(browser, tmp_path / "failures.html") as seen:
+        seen.page.set_viewport_size({"width": 400, "height": 900})
+        seen.reach_all()
+        assert seen.count("#causes .card") < len(causes["count"])  # they are made as they are reached
+        seen.page.focus("#causes .list")
+        seen.page.keyboard.press("End")
         seen.settle()
-        assert len(seen.page.locator("#causes th").all()) == 5
+        assert seen.count("#causes .card") == len(causes["count"])
+        last = seen.page.locator("#causes .card[aria-selected=true]")
+        assert last.get_attribute("id") == seen.page.locator("#causes .list").get_attribute(
+            "aria-activedescendant"
+        )
+        assert last.evaluate("(one) => one.offsetTop - one.parentElement.scrollTop") >= 0
+        seen.page.keyboard.press("Enter")
+        assert seen.text(".cause h3") == causes["message"][-1]
+
+        seen.page.select_option("#causes .order select", label="Message")
+        shown = seen.page.locator("#causes .card .name").all_inner_texts()
+        assert shown == sorted(shown)
+        assert shown[0] != causes["message"][0]
+        seen.page.select_option("#causes .order select", label="as listed")
+        assert seen.text("#causes .card .name >> nth=0") == causes["message"][0]
+        seen.page.fill("#causes input.search", "encoder.py:113")
+        seen.page.wait_for_selector("text=1 of 200 rows")
+        assert seen.count("#causes .card") == 1
+
+
+def test_cards_of_a_tree_open_and_close(browser: Browser, tmp_path: Path) -> None:
+    report(STACK, tmp_path / "report.html")
+    with opened(browser, tmp_path / "report.html") as seen:
+        seen.page.set_viewport_size({"width": 400, "height": 900})
+        seen.reach_all()
+        names = seen.page.locator("#modules .card .name")
+        assert names.all_inner_texts() == ["(top)", "blocks", "head"]
+        seen.page.click("#modules .card .name:text-is('blocks')")
+        assert names.all_inner_texts() == ["(top)", "blocks", "0", "1", "head"]
+        assert seen.page.locator("#modules .card[aria-expanded=true]").count() == 2
+        seen.page.focus("#modules .list")
+        seen.page.keyboard.press("ArrowLeft")
+        assert names.all_inner_texts() == ["(top)", "blocks", "head"]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -151,6 +209,23 @@ def test_tables_have_scrollbars_where_there_is_more(browser: Browser, tmp_path: 
         assert set(forms) == {"auto"}
 
 
+@pytest.mark.parametrize("width", WIDTHS[2:])
+def test_no_heading_of_a_table_is_cut_where_there_is_room(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    """That of the column which gives the order has an arrow, too."""
+    report(STACK, tmp_path / "page.html")
+    with opened(browser, tmp_path / "page.html") as seen:
+        seen.page.set_viewport_size({"width": width, "height": 900})
+        seen.reach_all()
+        assert seen.count("#handles th[aria-sort=ascending]") == 1
+        assert seen.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        cut = """(tables) => tables.filter((table) => table.scrollWidth <= table.clientWidth)
+            .flatMap((table) => [...table.querySelectorAll("th")])
+            .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"""
+        assert seen.page.locator("regular-table").evaluate_all(cut) == []
+
+
 def test_of_a_failure_the_message_comes_first(browser: Browser, tmp_path: Path) -> None:
     page_of(tmp_path, LOG)
     with opened(browser, tmp_path / "failures.html") as seen:
@@ -173,7 +248,7 @@ def test_failures_without_a_message_are_told_apart(browser: Browser, tmp_path: P
         seen.page.set_viewport_size({"width": 400, "height": 900})
         seen.reach_all()
         words = f"(no message) {causes['file'][0]}:{causes['line'][0]}"
-        assert seen.text("#causes tbody td:nth-child(2) >> nth=0") == seen.text(".cause h3") == words
+        assert seen.text("#causes .card .name >> nth=0") == seen.text(".cause h3") == words
 
 
 @pytest.mark.parametrize("width", WIDTHS)

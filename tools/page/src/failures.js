@@ -13,6 +13,8 @@ const COLUMNS = 16; // of a row's picture of counts over time
 const MOST_MODELS = 200; // rows of the table of models
 const sum = (numbers) => numbers.reduce((all, number) => all + number, 0);
 const placeOf = ({file, line}, row) => (file[row] ? `${file[row]}:${line[row]}` : "no single line of source");
+/** The model of a failure; where several explain it alike, nobody knows which of them. */
+const oneOf = (names) => names.join(" or ");
 const titleOf = (causes, row) => causes.message[row] || `(no message) ${placeOf(causes, row)}`;
 
 /** The sections. Returns what informs the pair of source and generated code in view: none, for a page has no code. */
@@ -96,24 +98,29 @@ function overTime(counts, all, {interval, span: [first, last]}) {
       make("span", {}, shown(last)),
     ),
     ...(timed < all
-      ? [make("p", {class: "hint"}, `${count(timed)} of ${counted(all, "failure")}; other lines have no time`)]
+      ? [
+          make(
+            "p",
+            {class: "hint"},
+            `${count(timed)} of ${counted(all, "failure")}; other lines have no time`,
+          ),
+        ]
       : []),
   ];
 }
 
 function modelsTable({models, causes}) {
-  const rows = models.map((name) => ({name, failures: 0, causes: 0, top: -1, tops: 0}));
-  causes.models.forEach((numbers, row) =>
-    numbers.forEach((number) => {
-      const model = rows[number];
-      model.failures += causes.count[row];
-      model.causes += 1;
-      if (model.top < 0) model.top = row; // causes stand in the order of their counts
-      if (causes.count[row] === causes.count[model.top]) model.tops += 1;
-    }),
-  );
+  const byNames = new Map(); // each failure once, with those that explain it alike in one row
+  causes.models.forEach((numbers, row) => {
+    const name = oneOf(numbers.map((number) => models[number]));
+    const model = byNames.get(name) ?? {name, failures: 0, causes: 0, top: row, tops: 0};
+    byNames.set(name, model);
+    model.failures += causes.count[row];
+    model.causes += 1;
+    if (causes.count[row] === causes.count[model.top]) model.tops += 1; // they stand in the order of their counts
+  });
+  const rows = [...byNames.values()].sort((a, b) => b.failures - a.failures);
   const topOf = ({top, tops}) => {
-    if (top < 0) return "";
     return tops > 1 ? `${count(tops)} causes, equally often` : shown(placeOf(causes, top));
   };
   const all = sum(causes.count),
@@ -141,7 +148,7 @@ function modelsTable({models, causes}) {
 function causesSection(failures, models, times) {
   const {causes} = failures,
     rows = causes.count.length;
-  const names = (row) => causes.models[row].map((number) => failures.models[number]).join(", ");
+  const names = (row) => oneOf(causes.models[row].map((number) => failures.models[number]));
   const detail = new Cause(failures, models);
   const open = (row) => {
     state.set({section: "causes", cause: String(row + 1)});
@@ -154,26 +161,24 @@ function causesSection(failures, models, times) {
     [
       {title: "Failures", as: "number", value: (row) => causes.count[row]},
       {title: "Message", value: (row) => titleOf(causes, row)},
-      {title: "Place", isWide: true, value: (row) => placeOf(causes, row)},
+      {title: "Place", value: (row) => placeOf(causes, row)},
       ...(times
         ? [
             {
               title: "Over time",
-              isWide: true,
               value: (row) => sum(times[row]),
               words: (row) => picture(times[row]),
             },
             {
               title: "Last",
-              isWide: true,
               as: "number",
               value: (row) => causes.seconds[row],
               words: (row) => causes.last[row],
             },
           ]
         : []),
-      ...(failures.models.length > 1 ? [{title: "Model", isWide: true, value: names}] : []),
-      {title: "Module or function", isWide: true, value: (row) => causes.where[row]},
+      ...(failures.models.length > 1 ? [{title: "Model", value: names}] : []),
+      {title: "Module or function", value: (row) => causes.where[row]},
     ],
     {onOpen: open, find: state.get("section") === "causes" ? (state.get("find") ?? "") : ""},
   );
@@ -240,14 +245,18 @@ class Cause {
       of = make(
         "p",
         {class: "hint"},
-        `Model: ${causes.models[row].map((number) => shown(models[number])).join(", ")}`,
+        `Model: ${shown(oneOf(causes.models[row].map((number) => models[number])))}`,
       );
     const when =
       causes.first[row] &&
       ` \u00b7 ${shown(causes.first[row])}${causes.last[row] === causes.first[row] ? "" : ` to ${shown(causes.last[row])}`}`;
     if (when) of.append(when);
     const counts = causes.first[row] ? causes.times[row] : null;
-    this.facts.replaceChildren(where, of, ...(counts ? overTime(counts, causes.count[row], {interval, span}) : []));
+    this.facts.replaceChildren(
+      where,
+      of,
+      ...(counts ? overTime(counts, causes.count[row], {interval, span}) : []),
+    );
     this.#showText(causes.excerpt[row], causes.marked[row]);
     this.#showSource(causes.link[row]);
   }

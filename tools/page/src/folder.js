@@ -9,7 +9,7 @@ import {bytes, count, counted, percent, shown, worded} from "./texts.js";
 const LARGEST = 20;
 const LISTED = 1000; // files that could not be read
 const sought = () => (state.get("section") === "files" && state.get("find")) || "";
-const FIRST = new Set(["file", "state", "size"]); // the columns of a narrow window
+const FIRST = new Set(["file", "state", "kind", "size", "debug_bytes", "release", "label"]); // what a card has
 
 /** An address beside this page, or null: a name in the data cannot make it a script or another host. */
 function beside(address) {
@@ -61,16 +61,16 @@ function largest(files, goTo) {
     "th",
     {scope: "col"},
     make("i", {class: "swatch debug"}),
-    "debug information ",
+    "debug info ",
     make("i", {class: "swatch rest"}),
     "all else",
   );
   return tableOf(
-    [heading("File"), heading("Size", "figure"), heading("Debug information", "figure"), legend],
+    [heading("File"), heading("Size", "figure"), heading("Debug info", "figure"), legend],
     order.map((row) => {
       const own = debug[row] ?? 0;
       return [
-        make("td", {}, linked(files, row, goTo), " ", ...stateOf(files, row)),
+        make("td", {}, linked(files, row, goTo), " ", ...stateOf(files, row, goTo)),
         cell(bytes(size[row]), "figure"),
         cell(debug[row] === null ? "" : `${bytes(own)} \u00b7 ${percent(own, size[row])}`, "figure"),
         cell(bars({rest: size[row] - own, debug: own}, most), "wide"),
@@ -79,9 +79,13 @@ function largest(files, goTo) {
   );
 }
 
-/** What is to be known first of a file, if that is grave. */
-const stateOf = ({state: states, grave}, row) =>
-  grave?.[row] ? [badge(grave[row], shown(states[row]))] : [];
+/** What is to be known first of a file, if that is grave; that it is the same as another one leads there. */
+function stateOf({state: states, same_as: same, first, grave}, row, goTo) {
+  if (!grave?.[row]) return [];
+  const words = shown(states[row]),
+    leads = states[row] === same?.[row] && (first?.[row] ?? null) !== null;
+  return [badge(grave[row], leads ? link(words, () => goTo(first[row])) : words)];
+}
 
 /** A file's name, which leads to its page, or to what is known of it. */
 function linked({file, page}, row, goTo) {
@@ -151,7 +155,7 @@ function known(files, columns, row, goTo) {
       return fact(shown(title), key === "same_as" && first !== null ? link(words, () => goTo(first)) : words);
     });
   return [
-    make("h3", {}, shown(files.file[row]), " ", ...stateOf(files, row)),
+    make("h3", {}, shown(files.file[row]), " ", ...stateOf(files, row, goTo)),
     address && make("p", {}, make("a", {href: address}, "Its page")),
     make("dl", {class: "facts"}, ...facts),
   ].filter(Boolean);

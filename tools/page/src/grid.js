@@ -1,7 +1,9 @@
-// A table of any number of rows of which those in view are elements: regular-table, with roles, keys and order.
+// A table of any number of rows of which those in view are elements: regular-table, with roles, keys and order. A window that
+// is not wide has cards in its place, unless all texts have room beside each other.
 // One tab stop, as ARIA's grid and treegrid: the focus stays on the table, `aria-activedescendant` names the row.
 
 import "regular-table";
+import {Cards} from "./cards.js";
 import {cell, heading, make, tableOf} from "./elements.js";
 import {count, shown, worded} from "./texts.js";
 import {printable} from "./print.js";
@@ -9,10 +11,12 @@ import {printable} from "./print.js";
 const PRINTED_ROWS = 200;
 let grids = 0;
 
-const NARROW = matchMedia("(max-width: 40rem)");
+const NOT_WIDE = matchMedia("(max-width: 60rem)");
+const PAGE = 5; // cards
+const SHORTER = 0.5; // a text that is shorter than the longest by this much is not as wide
 const SAMPLED = 300; // rows whose texts say how wide columns are
 const PADDING = 24; // pixels beside a text
-const SORTED = 14; // the arrow of a heading
+const SORTED = 20; // the arrow of a heading
 const SCROLLBAR = 14;
 const LEAST = 126; // what is left of a long text; where even that has no room, the table is scrolled
 const FIRST = 0.45; // of the room, for what a row is called
@@ -35,14 +39,14 @@ const figures = (column) => (column?.as ?? "text") !== "text";
 
 export class Grid {
   /**
-   * `columns`: {title, value(row), as: "text" | "number" | "bytes", words(row)?, isWide?, hue(row)?}, without those that are
-   * wide in a narrow window; `onOpen(row)` follows Enter and click;
+   * `columns`: {title, value(row), as: "text" | "number" | "bytes", words(row)?, hue(row)?, isName?, isWide?}: a card has the
+   * name first, by default the first text, and nothing that is wide; `onOpen(row)` follows Enter and click;
    * `tree`: {level(row), expanded(row) -> true, false or null, toggle(row, expand)} makes it a treegrid.
    */
   constructor({label, columns, onOpen = () => {}, tree = null, height = 360}) {
     Object.assign(this, {
       label: shown(label),
-      all: columns.map((column) => ({...column, title: shown(column.title)})),
+      columns: columns.map((column) => ({...column, title: shown(column.title)})),
       onOpen,
       tree,
       rows: [],
@@ -50,23 +54,23 @@ export class Grid {
       sorted: null,
       descending: false,
     });
-    this.#fit();
-    NARROW.addEventListener("change", () => {
-      this.#fit();
-      this.#cap();
-      this.table.resetAutoSize();
-      this.draw();
-    });
     this.id = `grid${grids++}`;
     this.table = document.createElement("regular-table");
-    this.element = make("div", {class: "grid", style: {height: `${height}px`}}, this.table);
+    const onKey = (event) => this.#key(event);
+    this.cards = new Cards(this, onKey);
+    this.element = make(
+      "div",
+      {class: "grid", style: {height: `${height}px`}},
+      this.table,
+      this.cards.element,
+    );
     this.height = height;
     this.table.setDataListener((x0, y0, x1, y1) => this.#part(x0, y0, x1, y1));
     this.table.addStyleListener(() => this.#dress());
     new ResizeObserver(() => {
       if (this.#cap()) this.draw();
     }).observe(this.element);
-    this.table.addEventListener("keydown", (event) => this.#key(event));
+    this.table.addEventListener("keydown", onKey);
     this.table.addEventListener("click", (event) => this.#click(event));
     printable(this.element, () => this.#printed());
   }
@@ -81,19 +85,24 @@ export class Grid {
     return this.draw();
   }
 
-  /** Makes long texts end early where columns would otherwise stand beyond the table's edge; whether that changed. */
+  /**
+   * Makes long texts end early where columns would otherwise stand beyond the table's edge, or takes cards; whether that changed.
+   */
   #cap() {
     const isScrolled = 24 * (this.rows.length + 1) + 20 > this.height;
-    const room = this.element.clientWidth - SORTED - (isScrolled ? SCROLLBAR : 0);
+    const room = this.element.clientWidth - (isScrolled ? SCROLLBAR : 0);
     if (room <= 0 || !this.columns.length) return false;
-    const [name, ...others] = this.#widths();
+    const widths = this.#widths(),
+      [name, ...others] = widths;
     const left = room - others.reduce((sum, width) => sum + Math.min(width, LEAST), 0);
     const worth = Math.max(Math.min(left, FIRST * room), Math.min(NAMED, FIRST * room));
     const first = Math.min(name, Math.max(highest([name, ...others], room), worth));
     const rest = Math.max(LEAST, highest(others, room - first));
-    const caps = `${Math.ceil(first)} ${Math.floor(rest)}`;
-    if (this.caps === caps) return false;
-    this.caps = caps;
+    const caps = `${Math.ceil(first)} ${Math.floor(rest)}`,
+      isCards = NOT_WIDE.matches && widths.reduce((sum, width) => sum + width, 0) > room;
+    if (this.caps === caps && this.isCards === isCards) return false;
+    Object.assign(this, {caps, isCards});
+    this.element.classList.toggle("narrow", isCards);
     for (const [n, cap] of ["--first", "--cap"].entries())
       this.table.style.setProperty(cap, `${caps.split(" ")[n]}px`);
     this.table.resetAutoSize({auto: true});
@@ -112,37 +121,38 @@ export class Grid {
       return pen.measureText(text).width;
     };
     return this.columns.map((column, n) => {
-      let longest = "",
-        level = 0;
+      let longest = 0,
+        widest = wide(column.title, 600) + (n === this.sorted ? SORTED : 0);
       for (const row of rows) {
-        const text = String(this.text(column, row));
-        if (text.length > longest.length) longest = text;
-        if (this.tree && n === 0) level = Math.max(level, this.tree.level(row) + 1);
+        const text = String(this.text(column, row)),
+          level = this.tree && n === 0 ? this.tree.level(row) + 1 : 0;
+        if (text.length < SHORTER * longest) continue;
+        longest = Math.max(longest, text.length);
+        widest = Math.max(widest, wide(text, 400) + STEP * level);
       }
-      return PADDING + Math.max(wide(longest, 400) + STEP * level, wide(column.title, 600));
+      return PADDING + widest;
     });
   }
 
   draw() {
-    return this.element.isConnected ? this.table.draw({invalid_viewport: true}) : Promise.resolve();
+    if (!this.element.isConnected) return Promise.resolve();
+    return this.isCards ? Promise.resolve(this.cards.draw()) : this.table.draw({invalid_viewport: true});
   }
 
   /** Makes a row the current one and brings it into view. */
   async select(index) {
     this.current = Math.max(0, Math.min(index, this.rows.length - 1));
+    if (this.isCards) {
+      await this.draw();
+      this.cards.reveal();
+      return;
+    }
     const height = this.table.querySelector("tbody td")?.offsetHeight || 24;
     const page = Math.max(1, Math.floor(this.table.clientHeight / height) - 2);
     const first = this.table.scrollTop / height;
     if (this.current < first) this.table.scrollTop = this.current * height;
     else if (this.current > first + page - 1) this.table.scrollTop = (this.current - page + 1) * height;
     await this.draw();
-  }
-
-  /** Takes the columns that a window of this width has. */
-  #fit() {
-    const sorted = this.columns?.[this.sorted];
-    this.columns = this.all.filter(({isWide}) => !(isWide && NARROW.matches));
-    if (sorted) this.sorted = this.columns.includes(sorted) ? this.columns.indexOf(sorted) : null;
   }
 
   text({value, as = "text", words}, row) {
@@ -235,25 +245,32 @@ export class Grid {
   #click(event) {
     const heading = event.target.closest("th[role=columnheader]");
     if (heading && !event.target.closest(".rt-column-resize"))
-      return this.#sortBy(this.table.getMeta(heading).x);
+      return this.sortBy(this.table.getMeta(heading).x);
     const cell = event.target.closest("td"),
       y = cell && this.table.getMeta(cell)?.y;
     if (y === undefined || y === null || y >= this.rows.length) return undefined;
+    return this.press(y, this.table.getMeta(cell).x === 0);
+  }
+
+  /** Opens a row, or the branch that it is, where its name is pressed. */
+  press(y, isNamed) {
     this.current = y;
-    const row = this.rows[y];
-    if (this.tree && this.table.getMeta(cell).x === 0 && this.tree.expanded(row) !== null)
-      this.tree.toggle(row, !this.tree.expanded(row));
+    const row = this.rows[y],
+      expanded = this.tree?.expanded(row) ?? null;
+    if (isNamed && expanded !== null) this.tree.toggle(row, !expanded);
     else this.onOpen(row);
     return this.draw();
   }
 
-  #sortBy(column) {
+  /** Orders the rows by a column, again the other way round; by null, as they were given. */
+  sortBy(column) {
     if (this.tree || !this.rows.length) return undefined;
     this.descending = this.sorted === column ? !this.descending : figures(this.columns[column]);
     this.sorted = column;
-    this.rows = this.#inOrder(this.unsorted);
+    this.rows = column === null ? this.unsorted : this.#inOrder(this.unsorted);
     this.current = 0;
     this.table.scrollTop = 0;
+    this.#cap();
     return this.draw();
   }
 
@@ -272,12 +289,12 @@ export class Grid {
     if (heading) {
       if (event.key === "Enter" || event.key === " ") {
         event.preventDefault();
-        this.#sortBy(this.table.getMeta(heading).x);
+        this.sortBy(this.table.getMeta(heading).x);
       }
       return;
     }
     if (event.ctrlKey || event.altKey || event.metaKey) return;
-    const page = Math.max(1, Math.floor(this.table.clientHeight / 24) - 2),
+    const page = this.isCards ? PAGE : Math.max(1, Math.floor(this.table.clientHeight / 24) - 2),
       row = this.rows[this.current];
     const target = {
       ArrowDown: this.current + 1,
@@ -308,9 +325,9 @@ export class Grid {
   }
 
   #printed() {
-    const headings = this.all.map(({title}) => heading(title));
+    const headings = this.columns.map(({title}) => heading(title));
     const lines = Array.from(this.rows.slice(0, PRINTED_ROWS), (row) =>
-      this.all.map((column) => cell(this.text(column, row))),
+      this.columns.map((column) => cell(this.text(column, row))),
     );
     const rest = this.rows.length - lines.length;
     return make(

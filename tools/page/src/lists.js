@@ -122,12 +122,12 @@ export function findingsSection(findings, goToRecord) {
     "Findings",
     order.length,
     [
-      {title: "From", isWide: true, value: column("from")},
+      {title: "From", value: column("from")},
       {title: "Severity", value: column("severity")},
-      {title: "What", isWide: true, value: column("what")},
-      {title: "Record", isWide: true, value: column("record")},
-      {title: "Place", isWide: true, value: column("place")},
-      {title: "Message", value: column("message")},
+      {title: "What", value: column("what")},
+      {title: "Record", value: column("record")},
+      {title: "Place", value: column("place")},
+      {title: "Message", isName: true, value: column("message")},
     ],
     {onOpen: (row) => open(row), find: state.get("finding") ?? ""},
   );

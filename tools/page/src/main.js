@@ -124,7 +124,10 @@ function draw(data) {
     },
     pair: () => currentPair(),
   });
-  top.after(navigation(openHelp));
+  const nav = navigation(openHelp);
+  top.after(nav);
+  const measured = () => document.documentElement.style.setProperty("--top", `${nav.offsetHeight}px`);
+  new ResizeObserver(measured).observe(nav); // what is jumped to stands below it
   state.listen(() => {
     for (const section of sections.list) section.built?.follow?.();
     if (state.get("section")) sections.open(state.get("section"));

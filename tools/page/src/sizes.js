@@ -143,7 +143,8 @@ function columnsOf(tree) {
   }
   if (elements[0]) columns.push({title: "Elements", as: "number", value: (row) => elements[row] || null});
   if (what.some(Boolean)) columns.push({title: "Type and shape", value: (row) => what[row]});
-  return [...columns, {title: "Record", value: (row) => record[row]}];
+  if (record.some(Boolean)) columns.push({title: "Record", value: (row) => record[row]});
+  return columns;
 }
 
 /** For paper: the first two levels of the tree as a table. */
