@@ -136,6 +136,7 @@ class InstructionFailure(Failure):
         operator: the one it ran; "" for a call of a backend.
         status: the failure's, as hexadecimal digits.
         said: what the kernel said in the lines directly above, the nearest first.
+        message: the status by ExecuTorch's name, and what the kernel said first.
 
     Args:
         above: the lines above in the log, the nearest first.
@@ -152,6 +153,9 @@ class InstructionFailure(Failure):
         texts = (text for one in above if (text := stream.text_of(one)) is not None)
         kernels = takewhile(bool, (KERNEL.fullmatch(text) for text in islice(texts, MOST_SAID)))
         self.said = tuple(decoded(found["text"]) for found in kernels if found)
+        name = ERRORS.get(int(self.status, 16))
+        status = f"Error::{name}" if name else f"error 0x{decoded(self.status)}"
+        self.message = ": ".join([status, *map(one_line, self.said[-1:])])
 
     @cached_property
     def types(self) -> dict[int, int]:
@@ -175,13 +179,6 @@ class InstructionFailure(Failure):
             if named is not None:
                 return named[0] if named[1] == self.status else ""
         return ""
-
-    @property
-    def message(self) -> str:
-        """The status by ExecuTorch's name, and what the kernel said first."""
-        name = ERRORS.get(int(self.status, 16))
-        status = f"Error::{name}" if name else f"error 0x{decoded(self.status)}"
-        return ": ".join([status, *map(one_line, self.said[-1:])])
 
     @property
     def is_explained(self) -> bool:
