@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from archive.base.errors import several, shown
+from archive.base.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ def fields_of(body: bytes, content_type: str, known: Sequence[str]) -> dict[str,
         raise FormError("a form is wanted: multipart/form-data or application/x-www-form-urlencoded")
     by_name = {field.name: field for field in fields}
     if unknown := [name for name in by_name if name not in known]:
-        raise FormError(f"unknown field {shown(unknown[0])}: this form has {several(known, len(known))}")
+        raise FormError(f"unknown field {shown(unknown[0])}; available: {', '.join(known)}")
     if len(by_name) < len(fields):
         raise FormError("a field of the form is given twice")
     return by_name

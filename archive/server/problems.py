@@ -116,8 +116,8 @@ async def check_parameters(request: Request) -> None:
     known = [field.alias for field in request.scope["route"].dependant.query_params]
     for name in given:
         if name not in known:
-            has = f"has {several(known, len(known))}" if known else "has no parameters"
-            why = f"unknown parameter {shown(name)}: {shown(request.url.path)} {has}"
+            names = f"available: {', '.join(known)}" if known else "this address has none"
+            why = f"unknown parameter {shown(name)}; {names}"
         elif given.count(name) > 1:
             why = f"the parameter {name} is given {given.count(name)} times"
         else:

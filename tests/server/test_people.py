@@ -133,8 +133,8 @@ def test_no_parameter_is_ignored(server: Running) -> None:
         reply = server.ask(method, f"{path}?{'&'.join([*(f'{name}=1' for name in names), 'modle=x'])}", b"")
         assert reply.status == 422, (method, path)
         why = json.loads(reply.data)["detail"]
-        assert why.startswith(f"unknown parameter 'modle': '{path}' has "), (method, path)
-        assert all(name in why for name in names or ["no parameters"])
+        there = f"available: {', '.join(names)}" if names else "this address has none"
+        assert why == f"unknown parameter 'modle'; {there}", (method, path)
         for name in names:
             reply = server.ask(method, f"{path}?{name}=1&{name}=2", b"")
             assert json.loads(reply.data)["detail"] == f"the parameter {name} is given 2 times"
@@ -378,7 +378,7 @@ def test_what_is_for_the_other_form_is_sent_there(server: Running, log: bytes) -
             "GET",
             "/models?modle=a",
             422,
-            "unknown parameter &#x27;modle&#x27;: &#x27;/models&#x27; has name",
+            "unknown parameter &#x27;modle&#x27;; available: name",
         ),
         ("GET", "/v1/companions/00", 404, "00"),
     ],
@@ -455,7 +455,7 @@ def test_fields_are_read_as_they_were_written() -> None:
         (form({"a": b"1"}, {})[:-8], MULTIPART["Content-Type"], "does not end"),
         (form({"a": b"1"}, {}).replace(b"name=", b"called="), MULTIPART["Content-Type"], "has no name"),
         (form({"a" * 4096: b"1"}, {}), MULTIPART["Content-Type"], "no end of its headers within 4,096"),
-        (form({"b": b"1"}, {}), MULTIPART["Content-Type"], "unknown field 'b': this form has a"),
+        (form({"b": b"1"}, {}), MULTIPART["Content-Type"], "unknown field 'b'; available: a"),
         (form({"a": b"1"}, {"a": ("a.log", b"2")}), MULTIPART["Content-Type"], "is given twice"),
         (b"a=1&a=2", URLENCODED["Content-Type"], "is given twice"),
     ],
