@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from archive.page.report import report
-from tests.page.browser import HEAD, ROOT, data_of, in_browser, opened, written
+from tests.page.browser import HEAD, ROOT, data_of, in_browser, opened, sizes_of, written
 from tests.page.test_browser_positions import STACK
 from tests.page.test_failures import LOG, page_of
 from tests.support.commands import run
@@ -165,6 +165,19 @@ def test_cards_are_searched_ordered_and_reached_by_keys(browser: Browser, tmp_pa
         seen.page.fill("#causes input.search", "encoder.py:113")
         seen.page.wait_for_selector("text=1 of 200 rows")
         assert seen.count("#causes .card") == 1
+
+
+def test_very_many_rows_are_not_very_many_cards(browser: Browser, tmp_path: Path) -> None:
+    file = written(tmp_path, {"version": 1, "head": HEAD, "sizes": sizes_of(5_000)})
+    with opened(browser, file) as seen:
+        seen.page.set_viewport_size({"width": 400, "height": 900})
+        seen.reach_all()
+        seen.page.focus("#sizes .list")
+        seen.page.keyboard.press("End")
+        seen.settle()
+        assert seen.count("#sizes .card") == 2_000
+        assert seen.page.locator("#sizes .card[aria-selected=true]").count() == 1
+        assert "and 3,000 more rows, which a search finds" in seen.text("#sizes")
 
 
 def test_cards_of_a_tree_open_and_close(browser: Browser, tmp_path: Path) -> None:

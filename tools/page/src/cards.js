@@ -1,7 +1,9 @@
 // The rows of a grid that has little room: cards with all of their texts, one below the other, made as they are reached.
 
 import {make} from "./elements.js";
+import {counted} from "./texts.js";
 
+export const MOST = 2000; // cards of a list
 const MADE = 40; // at once
 const NEAR = 400; // pixels before the end of those that are made
 
@@ -23,7 +25,8 @@ export class Cards {
       const {scrollTop, clientHeight, scrollHeight} = this.list;
       if (scrollTop + clientHeight + NEAR > scrollHeight) this.#make(this.list.childElementCount + MADE);
     });
-    this.element = make("div", {class: "cards"}, this.order, this.list);
+    this.rest = make("p", {class: "order"});
+    this.element = make("div", {class: "cards"}, this.order, this.list, this.rest);
   }
 
   draw() {
@@ -36,6 +39,8 @@ export class Cards {
       this.#make(Math.max(MADE, made));
       list.scrollTop = top;
     }
+    this.rest.hidden = rows.length <= MOST;
+    this.rest.textContent = `and ${counted(rows.length - MOST, "more row")}, which a search finds`;
     this.order.hidden = tree !== null || rows.length < 2;
     this.select.value = grid.sorted ?? "";
     this.#make(current + 1);
@@ -62,7 +67,7 @@ export class Cards {
   }
 
   #make(count) {
-    for (let n = this.list.childElementCount; n < Math.min(count, this.rows.length); n++)
+    for (let n = this.list.childElementCount; n < Math.min(count, this.rows.length, MOST); n++)
       this.list.append(this.#card(n));
   }
 

@@ -3,7 +3,7 @@
 // One tab stop, as ARIA's grid and treegrid: the focus stays on the table, `aria-activedescendant` names the row.
 
 import "regular-table";
-import {Cards} from "./cards.js";
+import {Cards, MOST} from "./cards.js";
 import {cell, heading, make, tableOf} from "./elements.js";
 import {count, shown, worded} from "./texts.js";
 import {printable} from "./print.js";
@@ -141,7 +141,8 @@ export class Grid {
 
   /** Makes a row the current one and brings it into view. */
   async select(index) {
-    this.current = Math.max(0, Math.min(index, this.rows.length - 1));
+    const last = (this.isCards ? Math.min(this.rows.length, MOST) : this.rows.length) - 1;
+    this.current = Math.max(0, Math.min(index, last));
     if (this.isCards) {
       await this.draw();
       this.cards.reveal();
