@@ -17,6 +17,7 @@ const SHORTER = 0.5; // a text that is shorter than the longest by this much is 
 const SAMPLED = 300; // rows whose texts say how wide columns are
 const PADDING = 24; // pixels beside a text
 const SORTED = 20; // the arrow of a heading
+const SPARE = 14; // pixels that stay free: texts are drawn a little wider than they are measured
 const SCROLLBAR = 14;
 const LEAST = 126; // what is left of a long text; where even that has no room, the table is scrolled
 const FIRST = 0.45; // of the room, for what a row is called
@@ -90,7 +91,7 @@ export class Grid {
    */
   #cap() {
     const isScrolled = 24 * (this.rows.length + 1) + 20 > this.height;
-    const room = this.element.clientWidth - (isScrolled ? SCROLLBAR : 0);
+    const room = this.element.clientWidth - SPARE - (isScrolled ? SCROLLBAR : 0);
     if (room <= 0 || !this.columns.length) return false;
     const widths = this.#widths(),
       [name, ...others] = widths;
