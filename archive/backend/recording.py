@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import count
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from archive.backend.values.observing import Recorder, ranges_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from archive.debuginfo.profiles.timeline import Recording
     from archive.debuginfo.values.observed import Range
@@ -19,13 +20,12 @@ class CallValues:
     """What the operations of a call computed, as a backend's runtime gives it.
 
     Args:
-        form: what runs the call.
+        recorder: what it is noted by, with the debug handle of each operation.
     """
 
-    def __init__(self, form: str) -> None:
-        self._recorder = Recorder(form, None)
-        self.run = self._recorder.run
-        self.run.observed.outputs = None
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.run = recorder.run
 
     def before(self, given: Sequence[object]) -> Sequence[Range]:
         """The arguments of an operation that may change them, before it runs, for :meth:`note`."""
@@ -44,9 +44,26 @@ class CallValues:
         self._recorder.note(op, before, given, result)
         self.run.handles.append(handle)
 
-    def note_outputs(self, results: Sequence[object]) -> None:
-        """Note what the call returned."""
-        self._recorder.note_outputs(results)
+
+@contextmanager
+def recorded(
+    runtime: Any,  # noqa: ANN401 (of any backend)
+    operations: list[tuple[int, int, int, str]],
+    memory: list[tuple[int, int, int, int, int]] | None = None,
+    values: CallValues | None = None,
+) -> Iterator[None]:
+    """Have a runtime that can be profiled record what it runs in a block; see its protocol."""
+    runtime.operations, runtime.memory = operations, memory
+    if values is not None:
+        runtime.values = values
+    runtime.profiling = True
+    try:
+        yield
+    finally:
+        runtime.profiling = False
+        runtime.operations, runtime.memory = [], None
+        if values is not None:
+            runtime.values = None
 
 
 class CallRecorder:
@@ -74,19 +91,14 @@ class CallRecorder:
 
     def _recorded(self, runtime: Any, compiled: Any, inputs: list[Any]) -> list[Any]:  # noqa: ANN401
         recording = self._recording
-        runtime.operations, runtime.memory = recording.operations, recording.memory if self._memory else None
-        values = None
-        if self._values:
-            runtime.values = values = CallValues(f"backend {recording.backend}")
-            recording.values.append(values.run)
-        runtime.profiling = True
-        try:
+        recorder = Recorder(f"backend {recording.backend}", None) if self._values else None
+        if recorder is not None:
+            recorder.observed.outputs = None
+            recording.values.append(recorder.run)
+        values = None if recorder is None else CallValues(recorder)
+        memory = recording.memory if self._memory else None
+        with recorded(runtime, recording.operations, memory, values):
             results: list[Any] = runtime.execute(compiled, inputs)
-        finally:
-            runtime.profiling = False
-            runtime.operations, runtime.memory = [], None
-            if values is not None:
-                runtime.values = None
-        if values is not None:
-            values.note_outputs(results)
+        if recorder is not None:
+            recorder.note_outputs(results)
         return results

@@ -1,5 +1,7 @@
 """A backend for exported programs: it plays a tape of PyTorch's operators, and PyTorch runs all others."""
 
+from time import perf_counter_ns
+
 import torch
 from torch.fx.node import map_arg
 
@@ -57,6 +59,7 @@ class Tape:
 
     def __init__(self):
         self.last_handle = -1
+        self.profiling, self.operations, self.values = False, [], None
 
     def is_available(self):
         return True
@@ -71,10 +74,15 @@ class Tape:
         for name, args, kwargs, out, number in handle["steps"]:
             _, packet, overload = name.split(".")
             operator = getattr(getattr(torch.ops.aten, packet), overload)
+            given, start = (plain(args, values), plain(kwargs, values)), perf_counter_ns()
             try:
-                values[out] = operator(*plain(args, values), **plain(kwargs, values))
+                values[out] = operator(*given[0], **given[1])
             except RuntimeError as error:
                 raise OperationError(str(error), number) from error
+            if self.profiling:
+                self.operations.append((start, perf_counter_ns(), number, f"aten::{packet}"))
+            if self.values is not None:
+                self.values.note(number, f"aten::{packet}", given, values[out])
         return [values[place] for place in handle["results"]]
 
 

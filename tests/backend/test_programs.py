@@ -458,6 +458,16 @@ def test_a_backend_that_does_not_exist_is_named() -> None:
         program.module()(X)
 
 
+class Silent(Doubled):
+    """Runs what ``aten`` compiles, and records nothing."""
+
+    def compile(self, processed: Any, spec: Any) -> Any:  # noqa: ANN401
+        return Aten().compile(processed, spec)
+
+    def execute(self, handle: Any, inputs: list[Any]) -> list[Any]:  # noqa: ANN401
+        return Aten().execute(handle, inputs)
+
+
 class Wrong(Doubled):
     """Gives too few results."""
 
@@ -531,15 +541,41 @@ def test_a_log_of_a_split_program_is_explained_by_its_companion(tmp_path: Path) 
     assert b"if `split` took them out, they are in the companion" in alone.stderr
 
 
-def test_a_run_shows_what_partitions_return_at_the_lines_of_the_model() -> None:
+def written(program: Any) -> bytes:  # noqa: ANN401
+    """A program as PyTorch saves it."""
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    return file.getvalue()
+
+
+def test_a_run_shows_all_operations_of_partitions_at_the_lines_of_the_model(tmp_path: Path) -> None:
+    program = exported(Everything(), X, dynamic_shapes=(ROWS,)).run_decompositions({})
+    model, small, companion = tmp_path / "m.pt2", tmp_path / "s.pt2", tmp_path / "s.ptdbg"
+    model.write_bytes(written(lower(program, "aten")))
+    commands.well("split", model, "-o", small, "-c", companion)
+    given = torch.linspace(-1, 1, 20).view(5, 4)
+    with (
+        run(written(program), given) as base,
+        run(model, given) as lowered,
+        run(small, given, companion=companion) as joined,
+        run(small, given) as bare,
+    ):
+        expected = Counter((each.op, each.line, each.results[0].digest) for each in base.operations)
+        for found in (lowered, joined):
+            assert expected == Counter((each.op, each.line, each.results[0].digest) for each in found.operations)
+            assert not found.unseen
+            assert not found.diff(base).is_beyond
+            assert len(found.diff(base).gaps) == len(base.diff(base).gaps)
+        assert [each.op for each in bare.operations] == [each.op for each in lowered.operations]
+        assert all(each.place.source is None for each in bare.operations)
+        inside = [each for each in lowered.operations if "<debug_archive_delegate" in each.place.hierarchy]
+        assert "aten::max" in {each.op for each in inside}
+
+
+def test_a_run_shows_what_partitions_return_if_their_backend_records_no_values() -> None:
     program = exported(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.Sigmoid()), X)
-    with backend(supports=supporting("linear", "sigmoid")) as name:
-        files = []
-        for each in (program, lower(program, name)):
-            file = io.BytesIO()
-            torch.export.save(each, file)
-            files.append(file.getvalue())
-        with run(files[0], X) as base, run(files[1], X) as lowered:
+    with backend(runtime=Silent, supports=supporting("linear", "sigmoid")) as name:
+        with run(written(program), X) as base, run(written(lower(program, name)), X) as lowered:
             found = [(each.op, each.place.hierarchy, each.line) for each in lowered.operations]
             expected = [(each.op, each.line) for each in base.operations]
             assert [(op, line) for op, _, line in found] == [expected[number] for number in (0, 1, 3)]
@@ -575,9 +611,7 @@ def test_a_profile_has_the_operations_of_backends_and_of_pytorch_at_their_lines(
 def test_a_part_whose_backend_records_nothing_is_one_event() -> None:
     program = exported(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), X)
     with backend(preprocess=doubled, runtime=Doubled, link="inline", supports=supporting("linear")) as name:
-        file = io.BytesIO()
-        torch.export.save(lower(program, name), file)
-        found = profile_program(file.getvalue(), X)
+        found = profile_program(written(lower(program, name)), X)
         assert [event.name for event in found.events] == ["debug_archive_delegate", "aten::relu"]
 
 

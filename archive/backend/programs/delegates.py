@@ -11,7 +11,6 @@ parameters. Each lowered node has its debug handle in ``node.meta["custom"]``, w
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -34,7 +33,7 @@ from archive.base.errors import ArchiveError
 from archive.debuginfo.symbolicate import HIERARCHY_HEADING, TOP_FUNCTION, Symbolication, TracebackFrame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from archive.backend.registry import Runtime
 
@@ -58,10 +57,7 @@ delegate = _Delegate()
 
 @delegate.py_impl(torch._C.DispatchKey.CompositeExplicitAutograd)  # type: ignore[untyped-decorator]
 def _executed(graph: Any, *operands: Any, backend: str, state: str) -> tuple[torch.Tensor, ...]:  # noqa: ANN401
-    part = _parts.get(graph)
-    if part is None or not part.is_of(operands):
-        part = _parts[graph] = Part.of(graph, operands, backend, state)
-    return part.run(operands)
+    return part_of(graph, operands, backend, state).run(operands)
 
 
 @delegate.py_autograd_impl  # type: ignore[untyped-decorator]
@@ -168,6 +164,14 @@ _parts: WeakKeyDictionary[torch.fx.GraphModule, Part] = WeakKeyDictionary()
 """Compiled partitions, by their graphs."""
 
 
+def part_of(graph: torch.fx.GraphModule, operands: Sequence[Any], backend: str, state: str) -> Part:
+    """The partition of a call: compiled before, or now if tensors of its state have changed; see ``Part.of``."""
+    part = _parts.get(graph)
+    if part is None or not part.is_of(operands):
+        part = _parts[graph] = Part.of(graph, operands, backend, state)
+    return part
+
+
 def _inputs(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
     """The inputs of a partition, without the tensors of its state."""
     return [*graph.graph.find_nodes(op="placeholder")]
@@ -183,21 +187,6 @@ def _pair(value: Any) -> Any:  # noqa: ANN401
 def _versioned(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
     """A tensor, and how often it was changed in place; PyTorch does not count this in inference mode."""
     return tensor, 0 if tensor.is_inference() else tensor._version
-
-
-@contextmanager
-def profiled(graph: torch.fx.GraphModule, operations: list[tuple[int, int, int, str]]) -> Iterator[None]:
-    """Record the operations of a partition that has run before, if its runtime records any."""
-    part = _parts.get(graph)
-    runtime: Any = None if part is None else part.runtime
-    if not hasattr(runtime, "profiling"):
-        yield
-        return
-    runtime.operations, runtime.profiling = operations, True
-    try:
-        yield
-    finally:
-        runtime.operations, runtime.profiling = [], False
 
 
 # --- failures

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.programs.delegates import delegate, profiled
+from archive.backend.programs.delegates import delegate, part_of
 from archive.backend.programs.stepping import Stepper
+from archive.backend.recording import recorded
 from archive.backend.values.inputs import Inputs
 from archive.backend.values.running import exported_program, running_program
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE
 from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import Recording
-from archive.reader.lookups.nodes import found_nodes, place_of_node
+from archive.reader.lookups.nodes import ProgramNode, place_of_node, sites_by_key
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import FileKind
 
@@ -40,8 +41,7 @@ def profile_program(
 
     PyTorch loads and runs it, so its code must be trusted. Each node that calls an operator is an event, also
     in the graphs of ``cond`` and ``while_loop``; a node that holds other graphs is one. Of a lowered part,
-    the events are the operations that its backend records; the part itself if it records none, or has not run
-    before. Memory is not recorded.
+    the events are the operations that its backend records; the part itself if it records none. Memory is not recorded.
 
     Args:
         source: the program: a path, a bytes-like object, or a binary file.
@@ -65,10 +65,12 @@ def profile_program(
             for _ in range(runs):
                 stepper.run(*args)
 
+        by_key = sites_by_key(program)
+        by_handle = {int(site.handle): site for site in program.sites.values() if site.handle is not None}
+
         def place(number: int) -> OperationPlace:
-            name = str(number) if number >= 0 else timing.keys[-2 - number]
-            nodes = found_nodes({program.name: program}, name)
-            return place_of_node(nodes[0]) if nodes else UNKNOWN_PLACE
+            site = by_handle.get(number) if number >= 0 else by_key.get(timing.keys[-2 - number])
+            return UNKNOWN_PLACE if site is None else place_of_node(ProgramNode(program, site))
 
         places = {number: place(number) for _, _, number, _ in timing.recording.operations}
         return Profile(timing.recording, places.__getitem__, [])
@@ -105,5 +107,8 @@ class _Timing:
         return result
 
     def _profiled(self, stepper: Stepper, n: torch.fx.Node) -> AbstractContextManager[None]:
-        holder: Any = n.args[0]
-        return profiled(stepper.fetch_attr(holder.target), self.recording.operations)
+        """Records a partition's operations, if its runtime can."""
+        (graph, *operands), named = stepper.fetch_args_kwargs_from_env(n)
+        runtime = part_of(graph, operands, **named).runtime
+        can_record = hasattr(runtime, "profiling")
+        return recorded(runtime, self.recording.operations) if can_record else nullcontext()

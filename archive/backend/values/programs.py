@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import cache
 from operator import getitem
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx
 
-from archive.backend.errors import NO_HANDLE
-from archive.backend.programs.delegates import delegate, handle_of
+from archive.backend.programs.delegates import delegate, part_of
 from archive.backend.programs.stepping import Stepper
+from archive.backend.recording import CallValues, recorded
 from archive.backend.values.observing import Recorder, changed_ranges
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE
-from archive.reader.lookups.nodes import ProgramNode, place_of_node
+from archive.reader.lookups.nodes import ProgramNode, place_of_node, sites_by_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,10 +48,10 @@ def observe_program(
     """
     recorder = Recorder(EXPORTED, values)
     recorder.observed.program = identity
-    noting = _Noting(recorder)
+    noting = _Noting(recorder, program)
     result = Stepper(exported.module(), noting.step).run(*inputs)
     recorder.note_outputs(result)
-    sites = {key: site for form in (*program.forms[::-1], program) for key, site in form.sites.items()}
+    sites = sites_by_key(program)
 
     @cache
     def place(key: str) -> tuple[OperationPlace, str]:
@@ -67,15 +68,19 @@ class _Noting:
         keys: the key of each noted node.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, program: Program) -> None:
         self._recorder = recorder
+        self._lowered = defaultdict[str, dict[int, str]](dict)  # keys of nodes by handle, of each partition
+        for key, site in program.sites.items():
+            if site.handle is not None:
+                self._lowered[key.rpartition("/")[0]][int(site.handle)] = key
         self.keys: list[str] = []
 
     def step(self, stepper: Stepper, n: torch.fx.Node, key: str) -> Any:  # noqa: ANN401 (any value)
         """Run a node, and note what it returns."""
         target: Any = n.target
         if target is delegate:
-            return self._lowered(stepper, n, key)
+            return self._run_lowered(stepper, n, key)
         if isinstance(target, torch._ops.HigherOrderOperator):
             self._recorder.observed.unseen[INNER] += 1
             return stepper.result(n)
@@ -86,18 +91,33 @@ class _Noting:
         self.keys.append(key)
         return result
 
-    def _lowered(self, stepper: Stepper, n: torch.fx.Node, key: str) -> Any:  # noqa: ANN401 (any value)
-        """Run a partition on its backend; what it returns is noted at the nodes that made it."""
-        given = stepper.fetch_args_kwargs_from_env(n)
-        results = stepper.result(n)
+    def _run_lowered(self, stepper: Stepper, n: torch.fx.Node, key: str) -> Any:  # noqa: ANN401 (any value)
+        """Run a partition on its backend; what the backend records is noted, else what the partition returns."""
+        (module, *operands), named = given = stepper.fetch_args_kwargs_from_env(n)
         holder: Any = n.args[0]
-        graph = stepper.fetch_attr(holder.target).graph
-        for node, result in zip(graph.output_node().args[0], results, strict=True):
-            made = node
-            while made.target is getitem:
-                made = made.args[0]
-            self._recorder.note(made.target._schema.name, (), given, result)
-            self.keys.append(f"{key}.{holder.target}/{made.name}")
-        lowered = sum(handle_of(node) != NO_HANDLE for node in graph.nodes)
-        self._recorder.observed.unseen[LOWERED] += lowered - len(results)
+        scope, part = f"{key}.{holder.target}", part_of(module, operands, **named)
+        lowered = self._lowered[scope]
+        if hasattr(part.runtime, "profiling") and hasattr(part.runtime, "values"):
+            handles = self._recorder.run.handles
+            handles.clear()
+            with recorded(part.runtime, [], values=CallValues(self._recorder)):
+                results = part.run(operands)
+            keys = [lowered.get(handle, key) for handle in handles]
+        else:
+            results = part.run(operands)
+            keys = [f"{scope}/{name}" for name in self._note_results(module.graph, given, results)]
+        self.keys += keys
+        if unseen := {*lowered.values()}.difference(keys):
+            self._recorder.observed.unseen[LOWERED] += len(unseen)
         return results
+
+    def _note_results(self, graph: torch.fx.Graph, given: object, results: Sequence[object]) -> list[str]:
+        """Note what a partition returns; the names of the nodes that made it."""
+        names = []
+        returned: Any = graph.output_node().args[0]
+        for node, result in zip(returned, results, strict=True):
+            while node.target is getitem:
+                (node, _) = node.args
+            self._recorder.note(node.target._schema.name, (), given, result)
+            names.append(node.name)
+        return names

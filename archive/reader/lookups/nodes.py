@@ -127,6 +127,12 @@ def _in_program(program: Program, key: str) -> list[ProgramNode]:
     )[::-1]
 
 
+def sites_by_key(program: Program) -> dict[str, NodeSite]:
+    """The nodes of a program and its forms by key; a result of a lowered partition is the node that makes it."""
+    sites = {key: site for form in (*program.forms[::-1], program) for key, site in form.sites.items()}
+    return sites | {result: sites[key] for result, key in _in_partitions(program).items() if key in sites}
+
+
 def _in_partitions(program: Program) -> dict[str, str]:
     """The key of the node that makes each result of a lowered partition, by the result's name."""
     found = dict[str, str]()
