@@ -29,42 +29,47 @@ if TYPE_CHECKING:
 
 def print_nodes(asked: Asked) -> ExitStatus:
     """Print the source of nodes, kernels and instructions; the status says whether some have none."""
-    (file,), names = asked.files, asked.wanted
     with asked.opened() as opened:
-        own = None if asked.program is None else _own(opened, asked.program, asked)
-        places = _places(opened, names)
-        if own is not None:
-            places = {name: [*map(own.narrowed, some)] for name, some in places.items()}
-        sources = {name: _sources(opened, name, places) for name in names}
-        every = [(name, source) for name, some in sources.items() for source in some]
-        lost = [f"{file}: {_why_unknown(opened, name, places)}" for name in names if not sources[name]]
-        untraced = [source.label for _, source in every if not source.is_traced]
-        why = why_no_traces(opened) if untraced else ""
-        lost += [f"{file}: no source is recorded for {label}{why and f': {why}'}" for label in untraced]
-        if asked.as_json:
-            facts: NamedSources = {
-                "file": name_of(file),
-                "symbolications": [
-                    node_facts(name, node) for name, node in every if isinstance(node, nodes.ProgramNode)
-                ],
-            }
-            if opened.compiled:
-                facts["kernels"] = [
-                    kernel_facts(name, kernel)
-                    for name, kernel in every
-                    if isinstance(kernel, kernels.CalledKernel)
-                ]
-            if places:
-                facts["instructions"] = [
-                    instruction_facts(name, place) for name, some in places.items() for place in some
-                ]
-            printing.write_document(facts)
-        else:
-            for _, source in every:  # several get a title and a following empty line each
-                is_titled = len(every) > 1 and isinstance(source, nodes.ProgramNode)
-                title, end = f"node {source.label}:\n" * is_titled, "\n" * (len(every) > 1)
-                text = f"{title}{source.text.removesuffix(chr(10))}\n{end}"
-                printing.write(text.encode("utf-8", "surrogatepass"))
+        return print_nodes_of(opened, asked)
+
+
+def print_nodes_of(opened: Archive, asked: Asked) -> ExitStatus:
+    """The same of a file that is open, which may be one of several."""
+    file, names = opened.file, asked.wanted
+    own = None if asked.program is None else _own(opened, asked.program, asked)
+    places = _places(opened, names)
+    if own is not None:
+        places = {name: [*map(own.narrowed, some)] for name, some in places.items()}
+    sources = {name: _sources(opened, name, places) for name in names}
+    every = [(name, source) for name, some in sources.items() for source in some]
+    lost = [f"{file}: {_why_unknown(opened, name, places)}" for name in names if not sources[name]]
+    untraced = [source.label for _, source in every if not source.is_traced]
+    why = why_no_traces(opened) if untraced else ""
+    lost += [f"{file}: no source is recorded for {label}{why and f': {why}'}" for label in untraced]
+    if asked.as_json:
+        facts: NamedSources = {
+            "file": name_of(file),
+            "symbolications": [
+                node_facts(name, node) for name, node in every if isinstance(node, nodes.ProgramNode)
+            ],
+        }
+        if opened.compiled:
+            facts["kernels"] = [
+                kernel_facts(name, kernel)
+                for name, kernel in every
+                if isinstance(kernel, kernels.CalledKernel)
+            ]
+        if places:
+            facts["instructions"] = [
+                instruction_facts(name, place) for name, some in places.items() for place in some
+            ]
+        printing.write_document(facts)
+    else:
+        for _, source in every:  # several get a title and a following empty line each
+            is_titled = len(every) > 1 and isinstance(source, nodes.ProgramNode)
+            title, end = f"node {source.label}:\n" * is_titled, "\n" * (len(every) > 1)
+            text = f"{title}{source.text.removesuffix(chr(10))}\n{end}"
+            printing.write(text.encode("utf-8", "surrogatepass"))
     for place in {
         instruction.label: instruction for some in places.values() for instruction in some
     }.values():

@@ -27,12 +27,13 @@ from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, reco
 from archive.render.texts import runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from archive import Archive, Limits, Symbolication
     from archive.cli.handles import Position
     from archive.cli.status import ExitStatus
     from archive.failures.models.models import Model
+    from archive.reader.lookups.nodes import ProgramNode
     from archive.render.symbolicate import Symbolications
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
@@ -271,11 +272,10 @@ def _lookups(asked: Asked) -> ExitStatus:
     else:
         model, unread = _answering(handles, asked)
     with model as opened:
-        if asked.is_one and opened.programs:
-            from archive.reader.lookups.nodes import has_lowered_nodes  # noqa: PLC0415 (not for TorchScript)
+        if opened.programs and _lowered(opened):
+            from archive.cli.nodes import print_nodes_of  # noqa: PLC0415 (few files have nodes)
 
-            if has_lowered_nodes(opened.programs):
-                return _names(asked)
+            return max(print_nodes_of(opened, asked), Cause.UNREAD_MODEL.when(unread))
         answers = Lookups(opened, asked.style)
         symbolications = [answers.symbolication(chain) for chain in handles]
         positions = [answers.position(record, byte) for record, byte in asked.places]
@@ -359,8 +359,19 @@ def _text_of(model: Model, handles: Sequence[Sequence[int]], asked: Asked) -> by
     if not all(model.facts.may_have_handles("".join(map(str, chain))) for chain in handles):
         return b""
     with model.open() as opened:
+        if opened.programs:
+            found = [_lowered(opened).get(",".join(map(str, chain)), ()) for chain in handles]
+            texts = [node.text for nodes in found for node in nodes] if all(found) else []
+            return "\0".join(texts).encode("utf-8", "surrogatepass")
         answers = [opened.symbolicate(chain, asked.style) for chain in handles]
         return b"" if any(answer.missing for answer in answers) else b"".join(map(bytes, answers))
+
+
+def _lowered(opened: Archive) -> Mapping[str, Sequence[ProgramNode]]:
+    """The nodes of programs that were lowered in parts, by handle."""
+    from archive.reader.lookups.lowered import lowered_nodes  # noqa: PLC0415 (not for TorchScript)
+
+    return lowered_nodes(opened)
 
 
 def _print_text(

@@ -8,7 +8,6 @@ A reading of the digits (``handles``) is contradicted where its operator does no
 
 from __future__ import annotations
 
-from collections import defaultdict
 from functools import cached_property, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +21,7 @@ from archive.failures.messages import cannot_print, known_message, wording
 from archive.failures.nodes import answer_of
 from archive.failures.printed import HANDLES_NOT_FOUND
 from archive.reader.lacking import why_no_handles, why_no_traces
-from archive.reader.lookups.nodes import ProgramNode
+from archive.reader.lookups.lowered import lowered_nodes
 from archive.reader.split_handles import logged_form
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from archive.failures.one_model import OneModel
     from archive.reader.archive import Archive
     from archive.reader.facts import Facts
+    from archive.reader.lookups.nodes import ProgramNode
 
 NO_LOWERED = "no lowered node of this archive has it: the failure is another model's"
 MAX_MESSAGE_SHOWN = 100
@@ -158,13 +158,7 @@ class LiteAnswers:
 
     @cached_property
     def _lowered(self) -> Mapping[str, Sequence[ProgramNode]]:
-        """The nodes of programs that have a debug handle, by it."""
-        found = defaultdict[str, list[ProgramNode]](list)
-        for program in self._archive.programs.values():
-            for site in program.sites.values():
-                if site.handle is not None:
-                    found[site.handle].append(ProgramNode(program, site))
-        return found
+        return lowered_nodes(self._archive)
 
     def _explanation(self, handles: tuple[int, ...]) -> Explanation:
         """The explanation of handles, kept for the next failure with the same ones."""

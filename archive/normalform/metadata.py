@@ -75,6 +75,10 @@ class Metadata:
         """What a site calls."""
         return self.text(self._list("site.target")[site])
 
+    def has_target(self, target: str) -> bool:
+        """Whether a site calls a target."""
+        return any(self.text(number) == target for number in {*self._list("site.target")})
+
     def scopes(self, site: int) -> Iterator[tuple[int, str]]:
         """The graphs that a site is in, the innermost first: the site that holds it, and its name."""
         scope = self._list("site.scope")[site]

@@ -39,7 +39,7 @@ class Facts:
         serialization_id: the serialization id; "" where there is none.
         top: the class of the top module.
         qualified_top: the same with its module.
-        handles: its debug handles without a prefix, as ascending ranges.
+        handles: the debug handles without a prefix that failures may name, as ascending ranges.
         code: the code records that a traceback may name, those of a redacted archive among them; for a
             companion, those with source ranges.
         redacted_id: the archive id of the redacted archive, in the same digits; "" if that is the same.
@@ -173,12 +173,17 @@ def facts_of(opened: Archive) -> Facts:
 
 def _handles(opened: Archive) -> tuple[range, ...]:
     table, form = opened.handle_table, opened.handle_form
-    if table is None or not len(table):
+    if table is not None:
+        has_prefix = form.tabled and form.prefix
+        handles = distinct_values(table.handle % SPAN if has_prefix else table.handle)
+    elif opened.programs:
+        from archive.reader.lookups.lowered import possible_handles  # noqa: PLC0415 (few have programs)
+
+        handles = distinct_values(np.fromiter(possible_handles(opened), np.int64))
+    else:
         return ()
-    has_prefix = form.tabled and form.prefix
-    handles = distinct_values(table.handle % SPAN if has_prefix else table.handle)
     runs = np.split(handles, np.flatnonzero(np.diff(handles) != 1) + 1)
-    return tuple(range(int(run[0]), int(run[-1]) + 1) for run in runs)
+    return tuple(range(int(run[0]), int(run[-1]) + 1) for run in runs if len(run))
 
 
 OF_ONE_FILE = {"file.prefix", "file.digest", "member.kind", "member.modified"}

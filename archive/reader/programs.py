@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,13 @@ class Programs(Mapping[str, "Program"]):
 
     def __len__(self) -> int:
         return len(list(iter(self)))
+
+    def may_call(self, target: str) -> bool:
+        """Whether a node may call a target; no program is parsed for that."""
+        if self.records:
+            name = re.compile(re.escape(target).encode())
+            return any(name.search(self._source.records[each].view()) for each in self.records.values())
+        return self._metadata is not None and self._metadata.has_target(target)
 
     @cached_property
     def left(self) -> dict[str, bytes]:

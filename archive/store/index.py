@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from archive.store.folder import Folder
 
-APPLICATION_ID, VERSION = 0x50544442, 3
+APPLICATION_ID, VERSION = 0x50544442, 4
 """``PRAGMA application_id`` and ``user_version`` of an index."""
 TABLE = """CREATE TABLE companions (
     archive_id TEXT PRIMARY KEY,

@@ -562,7 +562,9 @@ def test_a_run_shows_all_operations_of_partitions_at_the_lines_of_the_model(tmp_
     ):
         expected = Counter((each.op, each.line, each.results[0].digest) for each in base.operations)
         for found in (lowered, joined):
-            assert expected == Counter((each.op, each.line, each.results[0].digest) for each in found.operations)
+            assert expected == Counter(
+                (each.op, each.line, each.results[0].digest) for each in found.operations
+            )
             assert not found.unseen
             assert not found.diff(base).is_beyond
             assert len(found.diff(base).gaps) == len(base.diff(base).gaps)
@@ -574,16 +576,19 @@ def test_a_run_shows_all_operations_of_partitions_at_the_lines_of_the_model(tmp_
 
 def test_a_run_shows_what_partitions_return_if_their_backend_records_no_values() -> None:
     program = exported(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.Sigmoid()), X)
-    with backend(runtime=Silent, supports=supporting("linear", "sigmoid")) as name:
-        with run(written(program), X) as base, run(written(lower(program, name)), X) as lowered:
-            found = [(each.op, each.place.hierarchy, each.line) for each in lowered.operations]
-            expected = [(each.op, each.line) for each in base.operations]
-            assert [(op, line) for op, _, line in found] == [expected[number] for number in (0, 1, 3)]
-            assert "<debug_archive_delegate" in found[0][1]
-            assert lowered.unseen == {"lowered operations": 1}
-            assert torch.equal(lowered.value(lowered.operations[-1]), base.value(base.operations[-1]))
-            assert not lowered.diff(base).is_beyond
-            assert len(lowered.diff(base).gaps) == 3
+    with (
+        backend(runtime=Silent, supports=supporting("linear", "sigmoid")) as name,
+        run(written(program), X) as base,
+        run(written(lower(program, name)), X) as lowered,
+    ):
+        found = [(each.op, each.place.hierarchy, each.line) for each in lowered.operations]
+        expected = [(each.op, each.line) for each in base.operations]
+        assert [(op, line) for op, _, line in found] == [expected[number] for number in (0, 1, 3)]
+        assert "<debug_archive_delegate" in found[0][1]
+        assert lowered.unseen == {"lowered operations": 1}
+        assert torch.equal(lowered.value(lowered.operations[-1]), base.value(base.operations[-1]))
+        assert not lowered.diff(base).is_beyond
+        assert len(lowered.diff(base).gaps) == 3
 
 
 def test_a_profile_has_the_operations_of_backends_and_of_pytorch_at_their_lines() -> None:

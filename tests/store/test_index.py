@@ -85,7 +85,7 @@ BROKEN: dict[str, Callable[[Path], object]] = {
     "zeros in the middle": lambda index: index.write_bytes(
         index.read_bytes()[:4096] + bytes(4096) + index.read_bytes()[8192:]
     ),
-    "of another version": lambda index: changed(index, "PRAGMA user_version = 4"),
+    "of another version": lambda index: changed(index, "PRAGMA user_version = 5"),
     "of another application": lambda index: changed(index, "PRAGMA application_id = 1"),
     "with a trigger": lambda index: changed(
         index, "CREATE TRIGGER t AFTER INSERT ON companions BEGIN DELETE FROM companions; END"

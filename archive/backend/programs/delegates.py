@@ -165,7 +165,7 @@ _parts: WeakKeyDictionary[torch.fx.GraphModule, Part] = WeakKeyDictionary()
 
 
 def part_of(graph: torch.fx.GraphModule, operands: Sequence[Any], backend: str, state: str) -> Part:
-    """The partition of a call: compiled before, or now if tensors of its state have changed; see ``Part.of``."""
+    """The partition of a call, compiled again if tensors of its state have changed; see :meth:`Part.of`."""
     part = _parts.get(graph)
     if part is None or not part.is_of(operands):
         part = _parts[graph] = Part.of(graph, operands, backend, state)

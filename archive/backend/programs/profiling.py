@@ -41,7 +41,8 @@ def profile_program(
 
     PyTorch loads and runs it, so its code must be trusted. Each node that calls an operator is an event, also
     in the graphs of ``cond`` and ``while_loop``; a node that holds other graphs is one. Of a lowered part,
-    the events are the operations that its backend records; the part itself if it records none. Memory is not recorded.
+    the events are the operations that its backend records; the part itself if it records none. Memory is not
+    recorded.
 
     Args:
         source: the program: a path, a bytes-like object, or a binary file.

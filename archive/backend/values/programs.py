@@ -92,7 +92,7 @@ class _Noting:
         return result
 
     def _run_lowered(self, stepper: Stepper, n: torch.fx.Node, key: str) -> Any:  # noqa: ANN401 (any value)
-        """Run a partition on its backend; what the backend records is noted, else what the partition returns."""
+        """Run a partition, and note what its backend records; if that is nothing, what the partition returns."""
         (module, *operands), named = given = stepper.fetch_args_kwargs_from_env(n)
         holder: Any = n.args[0]
         scope, part = f"{key}.{holder.target}", part_of(module, operands, **named)
@@ -116,8 +116,9 @@ class _Noting:
         names = []
         returned: Any = graph.output_node().args[0]
         for node, result in zip(returned, results, strict=True):
-            while node.target is getitem:
-                (node, _) = node.args
-            self._recorder.note(node.target._schema.name, (), given, result)
-            names.append(node.name)
+            made = node
+            while made.target is getitem:
+                (made, _) = made.args
+            self._recorder.note(made.target._schema.name, (), given, result)
+            names.append(made.name)
         return names

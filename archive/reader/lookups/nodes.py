@@ -128,7 +128,7 @@ def _in_program(program: Program, key: str) -> list[ProgramNode]:
 
 
 def sites_by_key(program: Program) -> dict[str, NodeSite]:
-    """The nodes of a program and its forms by key; a result of a lowered partition is the node that makes it."""
+    """The nodes of a program and its forms by key; a partition's result has the key of the node that makes it."""
     sites = {key: site for form in (*program.forms[::-1], program) for key, site in form.sites.items()}
     return sites | {result: sites[key] for result, key in _in_partitions(program).items() if key in sites}
 
@@ -144,11 +144,6 @@ def _in_partitions(program: Program) -> dict[str, str]:
                 pairs = zip(results, made, strict=False)
                 found |= {result: f"{site.key}.{name}/{inner}" for result, inner in pairs}
     return found
-
-
-def has_lowered_nodes(programs: Mapping[str, Program]) -> bool:
-    """Whether programs have nodes with debug handles: those that were lowered to a backend."""
-    return any(site.handle is not None for program in programs.values() for site in program.sites.values())
 
 
 def why_unknown(programs: Mapping[str, Program], name: str) -> str:
