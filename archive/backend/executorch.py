@@ -20,7 +20,6 @@ Needs PyTorch and ExecuTorch.
 from __future__ import annotations
 
 import io
-import operator
 from functools import cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,16 +30,13 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch.exir.backend.utils import tag_constant_data
 from executorch.exir.graph_module import get_control_flow_submodules
-from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
-from torch.fx.passes.operator_support import OperatorSupportBase
-from torch.utils import _pytree as pytree
 
-from archive.backend.exported.graphs import overload_of
 from archive.backend.exported.program import METHOD, partition
 from archive.backend.lower.codegen import compile_error
 from archive.backend.lower.handles import DebugHandles
 from archive.backend.lower.links import Ahead
 from archive.backend.lower.lowering import preprocessed
+from archive.backend.programs.choosing import partitions_of, preprocessed_alone
 from archive.backend.programs.cutting import Cutting
 from archive.backend.registry import find_backend
 from archive.base.errors import LoweringError
@@ -51,8 +47,6 @@ if TYPE_CHECKING:
 
     Program: TypeAlias = Any
     """A ``torch.export.ExportedProgram``, in ExecuTorch's edge dialect."""
-    Node: TypeAlias = Any
-    """A ``torch.fx.Node``."""
 
 FIRST_HANDLE = 100_000_000
 """All handles have nine digits, so that none is part of another, as ExecuTorch's Inspector confuses those."""
@@ -163,17 +157,19 @@ class BackendPartitioner(Partitioner):
 
     def partition(self, exported_program: Program) -> PartitionResult:
         """Tag the nodes of each partition, and the program's tensors that only partitions take."""
-        supported = _Supported(self._backend, self._specs, exported_program)
+        backend, cutting = find_backend(self._backend), Cutting(exported_program)
+        supports = backend.supports or preprocessed_alone(
+            cutting, lambda part: _state(self._backend, part.program, self._specs, DebugHandles())
+        )
         delegation = DelegationSpec(self._backend, self._specs)
         tags: dict[str, DelegationSpec] = {}
         graphs, numbers = [exported_program.graph_module], count()
         while graphs:
             module = graphs.pop()
-            proposed = CapabilityBasedPartitioner(module, supported, allows_single_node_partition=True)
-            for proposal in proposed.propose_partitions():
+            for nodes in partitions_of(module, supports):
                 tag = f"{self._backend}_{next(numbers)}"
                 tags[tag] = delegation
-                for node in proposal.nodes:
+                for node in nodes:
                     node.meta[DELEGATION_TAG] = tag
             graphs += [held for _, held, _ in get_control_flow_submodules(module)]
         tag_constant_data(exported_program)
@@ -181,31 +177,3 @@ class BackendPartitioner(Partitioner):
             if any(DELEGATION_TAG not in user.meta for user in node.users):
                 node.meta.pop(DELEGATION_TAG, None)  # others take it too, which ExecuTorch refuses
         return PartitionResult(exported_program, tags)
-
-
-class _Supported(OperatorSupportBase):
-    """Which nodes a backend takes: by its ``supports``, or those that it preprocesses one by one."""
-
-    def __init__(self, backend: str, specs: Sequence[CompileSpec], program: Program) -> None:
-        self._backend = backend
-        self._specs = specs
-        self._cutting = Cutting(program)
-        self._supports = cache(find_backend(backend).supports or self._is_preprocessed)
-
-    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:  # noqa: ARG002 (PyTorch's)
-        """Whether a node calls an operator that makes tensors, and the backend takes it."""
-        if node.target is operator.getitem:
-            node = node.args[0]  # whose results it takes apart
-        makes_tensors = overload_of(node.target) is not None and all(
-            isinstance(value, torch.Tensor) for value in pytree.tree_leaves(node.meta["val"])
-        )
-        return makes_tensors and self._supports(node)
-
-    def _is_preprocessed(self, node: Node) -> bool:
-        items = [user for user in node.users if user.target is operator.getitem]
-        alone = self._cutting.partition([node, *items]).program
-        try:
-            _state(self._backend, alone, self._specs, DebugHandles())
-        except LoweringError:
-            return False
-        return True

@@ -638,3 +638,21 @@ def test_the_command_profiles_what_is_lowered_by_the_lines_of_the_model(tmp_path
         row["name"]: row["calls"] for row in facts["line"]
     }
     assert commands.run("profile", small).returncode == 1  # it has no lines
+
+
+class Attending(nn.Module):
+    """Attention as GPT-2 of transformers has it: its result is viewed as rows."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+        return y.transpose(1, 2).reshape(2, 6, 16).view(-1, 16)
+
+
+def test_attention_is_lowered_that_pytorch_does_not_decompose() -> None:
+    x = torch.linspace(-1, 1, 192).view(2, 6, 2, 8).transpose(1, 2)
+    program = exported(Attending(), x)
+    with pytest.raises(ValueError, match="Cannot view a tensor with shape"):  # a fault of PyTorch 2.13
+        program.run_decompositions()
+    lowered = lower(program, "aten")
+    assert calls(lowered)
+    assert same(loaded(lowered).module()(x), Attending()(x))

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils import _pytree as pytree
 
+from archive.backend.exported.graphs import overload_of
 from archive.backend.exported.traces import module_stack
 from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from archive.backend.programs.cutting import Cutting, Partition
 
     Supports = Callable[[torch.fx.Node], bool]
 
@@ -23,7 +26,7 @@ CHANCES = ("train", "training", "dropout_p")
 
 
 def partitions_of(
-    graph_module: torch.fx.GraphModule, supports: Supports, paths: Sequence[str] | None
+    graph_module: torch.fx.GraphModule, supports: Supports, paths: Sequence[str] | None = None
 ) -> list[list[torch.fx.Node]]:
     """The nodes of each partition in their order; the partitions in the order of their first nodes.
 
@@ -58,10 +61,28 @@ class _Fitting(OperatorSupportBase):  # type: ignore[misc]  # PyTorch has no typ
         return self._known[node]
 
 
+def preprocessed_alone(cutting: Cutting, preprocess: Callable[[Partition], object]) -> Supports:
+    """Whether a backend does not refuse a node that it gets by itself.
+
+    Args:
+        preprocess: raises a :class:`LoweringError` for a partition that the backend refuses.
+    """
+
+    def supports(node: torch.fx.Node) -> bool:
+        items = [user for user in node.users if user.target is getitem]
+        try:
+            preprocess(cutting.partition([node, *items]))
+        except LoweringError:
+            return False
+        return True
+
+    return supports
+
+
 def is_pure(node: torch.fx.Node) -> bool:
     """Whether a node makes tensors alone, always the same ones: it may run earlier or later than before."""
-    target: Any = node.target
-    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+    target = overload_of(node.target)
+    if node.op != "call_function" or target is None:
         return False
     made = pytree.tree_leaves(node.meta.get("val"))
     is_one = isinstance(node.meta.get("val"), torch.Tensor)

@@ -30,7 +30,7 @@ from archive.backend.lower import codegen
 from archive.backend.lower.codegen import compile_error
 from archive.backend.lower.links import Ahead
 from archive.backend.programs import states
-from archive.backend.programs.choosing import partitions_of
+from archive.backend.programs.choosing import partitions_of, preprocessed_alone
 from archive.backend.programs.cutting import Cutting
 from archive.backend.programs.delegates import HANDLE, Part, delegate, handle_of
 from archive.base.errors import ArchiveError, LoweringError
@@ -59,10 +59,8 @@ def lower_program(
     Args:
         options: of ``forward``, as in a compile spec.
     """
-    own = functional(program)
-    lowering = _Lowering(own, backend, options)
-    supports = backend.supports or lowering.is_preprocessed
-    partitions = partitions_of(own.graph_module, supports, paths)
+    lowering = _Lowering(functional(program), backend, options)
+    partitions = lowering.choose(paths)
     if not partitions:
         raise LoweringError(f"the backend {backend.name} supports no operation of the program")
     for nodes in partitions:
@@ -143,14 +141,10 @@ class _Lowering:
         handles = [handle_of(node) for graph in inner for node in graph.nodes]
         self._handles = count(max(handles, default=NO_HANDLE) + 1)
 
-    def is_preprocessed(self, node: torch.fx.Node) -> bool:
-        """Whether the backend does not refuse a node alone."""
-        items = [user for user in node.users if user.target is getitem]
-        try:
-            self._processed(self._cutting.partition([node, *items]), count())
-        except LoweringError:
-            return False
-        return True
+    def choose(self, paths: Sequence[str] | None) -> list[list[torch.fx.Node]]:
+        """The partitions that the backend takes."""
+        tried = preprocessed_alone(self._cutting, lambda part: self._processed(part, count()))
+        return partitions_of(self._program.graph_module, self._backend.supports or tried, paths)
 
     def lower(self, nodes: Sequence[torch.fx.Node]) -> None:
         """Put a call of the backend in the place of nodes."""

@@ -92,7 +92,7 @@ class _Noting:
         return result
 
     def _run_lowered(self, stepper: Stepper, n: torch.fx.Node, key: str) -> Any:  # noqa: ANN401 (any value)
-        """Run a partition, and note what its backend records; if that is nothing, what the partition returns."""
+        """Run a partition, and note what its backend records; if it cannot, what the partition returns."""
         (module, *operands), named = given = stepper.fetch_args_kwargs_from_env(n)
         holder: Any = n.args[0]
         scope, part = f"{key}.{holder.target}", part_of(module, operands, **named)

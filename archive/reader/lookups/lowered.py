@@ -31,7 +31,7 @@ def lowered_nodes(opened: Archive) -> Mapping[str, Sequence[ProgramNode]]:
 
 
 def possible_handles(opened: Archive) -> Iterable[int]:
-    """The handles that errors of partitions may name: those of nodes, or without metadata any in their range."""
+    """The handles that errors of partitions may name: those of nodes; without metadata, any that they had."""
     known = lowered_nodes(opened)
     if known or opened.instructions or not opened.programs.may_call(DELEGATE):
         return map(int, known)

@@ -128,7 +128,7 @@ def _in_program(program: Program, key: str) -> list[ProgramNode]:
 
 
 def sites_by_key(program: Program) -> dict[str, NodeSite]:
-    """The nodes of a program and its forms by key; a partition's result has the key of the node that makes it."""
+    """The nodes of a program and its forms by key; a result of a partition is the node that makes it."""
     sites = {key: site for form in (*program.forms[::-1], program) for key, site in form.sites.items()}
     return sites | {result: sites[key] for result, key in _in_partitions(program).items() if key in sites}
 
