@@ -2,10 +2,12 @@
 
     python -m tools.make_executorch_programs FOLDER [NAME ...]
 
-The programs are those of ``tools/make_etrecords.py``, and two more: ``mutated`` has a buffer with a first
-value, ``framed`` the frames of each instruction. ``NAME.pte.json`` is what ``deserialize_pte_binary`` reads:
-methods with their values, instructions, operators, backends and planned memory; the bytes of constants and of
-blobs as their sha256.
+The programs are those of ``tools/make_etrecords.py``, and more. ``mutated`` has a buffer with a first value,
+``framed`` the frames of each instruction; ``mlp``, ``cnn`` and ``attention`` are small networks, ``twice``
+has two methods with the same weights, ``int8`` is quantised and delegated. ``NAME.pte.json`` is what
+``deserialize_pte_binary`` reads: methods with their values, instructions, operators, backends and planned
+memory; the bytes of constants and of blobs as their sha256. ``NAME.pte.sizes.json`` is what ExecuTorch's
+``size_analysis_tool`` counts of each method of the networks: tensors with their sha256, and blobs.
 """
 
 from __future__ import annotations
@@ -32,6 +34,70 @@ def programs(records: ETRecords) -> dict[str, Callable[[], bytes]]:
         name: partial(_lowered, job) for name, job in records.jobs().items()
     }
     return jobs | {"mutated": partial(_mutated, records), "framed": partial(_framed, records)}
+
+
+def networks(records: ETRecords) -> dict[str, Callable[[], Any]]:
+    """What makes each network in ExecuTorch's edge dialect, by its name."""
+    torch, lower = records.exported.torch, records.exir.to_edge_transform_and_lower
+    nn = torch.nn
+
+    def made(model: Any, *sizes: int) -> Any:  # noqa: ANN401 (a module, a program)
+        return torch.export.export(model.eval(), (torch.rand(sizes),))
+
+    def mlp() -> Any:  # noqa: ANN401 (a module)
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
+
+    def cnn() -> Any:  # noqa: ANN401 (a module)
+        torch.manual_seed(0)
+        layers = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()
+        return nn.Sequential(*layers, nn.Linear(16, 4))
+
+    def attention() -> Any:  # noqa: ANN401 (a module)
+        torch.manual_seed(0)
+        return nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+
+    def twice() -> Any:  # noqa: ANN401 (programs)
+        whole = mlp()
+        return lower({"forward": made(whole, 2, 4), "head": made(whole[2], 2, 8)})
+
+    def int8() -> Any:  # noqa: ANN401 (programs)
+        quantizer = import_module("executorch.backends.xnnpack.quantizer.xnnpack_quantizer")
+        pt2e = import_module("torchao.quantization.pt2e.quantize_pt2e")
+        partitioner = import_module("executorch.backends.xnnpack.partition.xnnpack_partitioner")
+        config = quantizer.get_symmetric_quantization_config()
+        prepared = pt2e.prepare_pt2e(
+            made(mlp(), 2, 4).module(), quantizer.XNNPACKQuantizer().set_global(config)
+        )
+        prepared(torch.rand(2, 4))
+        program = torch.export.export(pt2e.convert_pt2e(prepared), (torch.rand(2, 4),))
+        return lower(program, partitioner=[partitioner.XnnpackPartitioner()])
+
+    return {
+        "mlp": lambda: lower(made(mlp(), 2, 4)),
+        "cnn": lambda: lower(made(cnn(), 1, 3, 6, 6)),
+        "attention": lambda: lower(made(attention(), 1, 3, 8)),
+        "twice": twice,
+        "int8": int8,
+    }
+
+
+def sizes(edge: Any) -> dict[str, Any]:  # noqa: ANN401 (programs)
+    """What ``size_analysis_tool`` counts of each method."""
+    tool = import_module("executorch.devtools.size_analysis_tool.size_analysis_tool")
+    counted = {}
+    for name in sorted(edge.methods):
+        program = edge.exported_program(name)
+        found = tool.generate_model_size_information(program)
+        held = program.graph_signature.inputs_to_parameters | program.graph_signature.inputs_to_buffers
+        counted[name] = {
+            "tensors": [
+                [one["num_bytes"], digest(program.state_dict[held[one["name"]]].detach().numpy().tobytes())]
+                for one in found["tensor_data"]
+            ],
+            "blobs": [one["num_bytes"] for one in found["delegate_blob_data"]],
+        }
+    return counted
 
 
 def _lowered(job: Callable[[], Any]) -> bytes:
@@ -134,11 +200,16 @@ def main() -> None:
     folder, *names = sys.argv[1:]
     Path(folder).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as aside:
-        for name, job in programs(ETRecords(Path(aside))).items():
+        records = ETRecords(Path(aside))
+        for name, job in (programs(records) | networks(records)).items():
             if not names or name in names:
-                data = job()
+                made = job()
+                data = made if isinstance(made, bytes) else bytes(made.to_executorch().buffer)
                 Path(folder, f"{name}.pte").write_bytes(data)
                 Path(folder, f"{name}.pte.json").write_text(json.dumps(read(data), indent=1) + "\n", "utf-8")
+                if not isinstance(made, bytes):
+                    text = json.dumps(sizes(made)) + "\n"
+                    Path(folder, f"{name}.pte.sizes.json").write_text(text, "utf-8")
                 sys.stdout.write(f"{name}\n")
 
 

@@ -512,6 +512,11 @@ def test_symbolicate_prints_the_source_of_a_handle(tmp_path: Path) -> None:
     assert by_handle.stdout == by_name.stdout
     several = commands.run("symbolicate", target, "0", "2")
     assert several.stdout.count(b"Original traceback") == 2
+    partition = commands.run("symbolicate", target, "debug_archive_delegate")
+    assert partition.returncode == 0
+    assert [line for line in partition.stdout.decode().splitlines() if line.startswith("node ")] == [
+        f"node debug_archive_delegate.lowered_0/{name}:" for name in ("embedding", "relu", "add")
+    ]
     unknown = commands.run("symbolicate", target, "17")
     assert unknown.returncode == 1
     assert b"no node '17'" in unknown.stderr

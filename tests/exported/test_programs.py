@@ -59,6 +59,13 @@ def test_a_site_says_what_pytorch_recorded() -> None:
     assert site.trace.startswith('File "models/shop.py", line 42, in forward\n')
 
 
+def test_sizes_that_vary_have_the_names_of_their_ranges() -> None:
+    with archive.open(EXPORTED / "sized.pt2") as opened:
+        inputs = opened.programs["model"].inputs or ()
+    expected = ["x, float32 of shape (s77, 2), s77 from 4", "y, float32 of shape (s17, 2), s17 from 2"]
+    assert [each.text for each in inputs] == expected
+
+
 def test_names_are_unique_in_their_scope() -> None:
     with archive.open(EXPORTED / "choice_strict.pt2") as opened:
         program = opened.programs["model"]

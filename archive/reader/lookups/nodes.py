@@ -1,10 +1,10 @@
 """Names of nodes → the model source that they were exported from, in PyTorch's words.
 
 A name is a key (``linear_3``, ``cond.true_graph_0/linear``), with the program first if there are several
-(``decoder:linear_3``), or the debug handle of a lowered node (``17``). A name without a path that the
-program's own graph does not have is sought in inner graphs, which may have it several times. Names that
-PyTorch gives when it loads the program, and nodes that it makes then (``getitem``), have the source of the
-node that they come from.
+(``decoder:linear_3``), or the debug handle of a lowered node (``17``). A lowered partition stands for its
+nodes. A name without a path that the program's own graph does not have is sought in inner graphs, which may
+have it several times. Names that PyTorch gives when it loads the program, and nodes that it makes then
+(``getitem``), have the source of the node that they come from.
 """
 
 from __future__ import annotations
@@ -117,6 +117,10 @@ def _in_program(program: Program, key: str) -> list[ProgramNode]:
     if key.isdecimal():
         return [ProgramNode(program, site) for site in program.sites.values() if site.handle == key]
     key = _in_partitions(program).get(key, key)
+    if key in program.sites and program.sites[key].target == DELEGATE:  # the nodes that the backend runs
+        inside = (site for site in program.sites.values() if site.handle is not None and site.holder == key)
+        if nodes := [ProgramNode(program, site) for site in inside]:
+            return nodes
     nodes = [ProgramNode(form, form.sites[key]) for form in forms if key in form.sites]
     if not nodes and "/" not in key:
         nodes = [
