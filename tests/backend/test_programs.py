@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import traceback
 import warnings
 from collections import Counter
 from contextlib import contextmanager
@@ -329,7 +330,8 @@ def test_weights_that_a_backend_makes_are_kept_and_those_that_nothing_takes_are_
     with backend(preprocess=doubled, runtime=Doubled, link="inline", supports=supporting("linear")) as name:
         lowered = loaded(lower(program, name))
         assert not lowered.state_dict
-        assert {tuple(each.shape) for each in lowered.constants.values()} == {(4, 4), (4,)}
+        held = [each for each in lowered.constants.values() if each.dtype != torch.uint8]
+        assert {tuple(each.shape) for each in held} == {(4, 4), (4,)}
         assert torch.allclose(lowered.module()(X), 2 * program.module()(X))
 
 
@@ -347,7 +349,7 @@ def test_tied_weights_stay_one_tensor() -> None:
     program = exported(Tied(), words)
     with backend(supports=supporting("linear")) as name:
         lowered = loaded(lower(program, name))
-        assert not lowered.constants
+        assert [each.dtype for each in lowered.constants.values()] == [torch.uint8]
         assert same(lowered.module()(words), program.module()(words))
 
 
@@ -383,6 +385,7 @@ def test_a_failing_operation_shows_the_model_s_line_and_its_handle(tmp_path: Pat
     assert error.message == "index out of range in self"
     assert error.handles == (0,)
     assert error.module_hierarchy == "top(Failing)::<unknown>.table(Embedding)::forward.aten::embedding"
+    assert max(map(len, traceback.format_exception(error))) < 2_000  # no state in it
     told, _, place = str(error).partition("\n\n")
     assert told == error.message
     assert place.splitlines()[0] == f"Module hierarchy:{error.module_hierarchy}"
@@ -444,11 +447,18 @@ def test_a_backend_that_is_not_available_warns_and_does_not_run(monkeypatch: pyt
 )
 def test_a_state_of_another_release_is_refused(state: str, why: str) -> None:
     program = lower(exported(nn.Linear(4, 4), X), "aten")
-    (call,) = calls(program)
-    call.kwargs = {**call.kwargs, "state": state}
-    program.graph_module.recompile()
+    (name,) = (name for name, tensor in program.constants.items() if tensor.dtype == torch.uint8)
+    program.constants[name] = torch.tensor(list(state.encode()), dtype=torch.uint8)
     with pytest.raises(ArchiveError, match=f"backend aten does not compile the state: .*({why})"):
         loaded(program).module()(X)
+
+
+def test_a_state_without_a_text_is_refused() -> None:
+    program = lower(exported(nn.Linear(4, 4), X), "aten")
+    (name,) = (name for name, tensor in program.constants.items() if tensor.dtype == torch.uint8)
+    program.constants[name] = torch.ones(3, dtype=torch.bfloat16)
+    with pytest.raises(ArchiveError, match="a state with its text"):
+        program.module()(X)
 
 
 def test_a_backend_that_does_not_exist_is_named() -> None:

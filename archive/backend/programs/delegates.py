@@ -1,12 +1,13 @@
 """The operator by which a program calls a backend: ``torch.ops.higher_order.debug_archive_delegate``.
 
-    debug_archive_delegate(graph, *inputs, *tensors, backend=NAME, state=TEXT) -> tuple of tensors
+    debug_archive_delegate(graph, *inputs, *state, backend=NAME) -> tuple of tensors
 
 It takes the graph of the partition, as ``torch.cond`` takes those of its branches. So the file has all nodes
 of the partition with their metadata, and PyTorch finds the sizes of results by running the graph on fake
 tensors, which have sizes and types only. In place of parameters the graph has empty tensors. The backend's
-state has their values: ``state`` is its text, ``tensors`` are those of the state, which may be the program's
-parameters. Each lowered node has its debug handle in ``node.meta["custom"]``, which PyTorch saves.
+state has their values: tensors, as :mod:`~archive.backend.programs.states` writes them, some of which may be
+the program's parameters. Each lowered node has its debug handle in ``node.meta["custom"]``, which PyTorch
+saves.
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ class _Delegate(torch._ops.HigherOrderOperator):  # type: ignore[misc]  # PyTorc
     def __init__(self) -> None:
         super().__init__(NAME)
 
-    def __call__(self, graph: Any, *operands: Any, backend: str, state: str) -> Any:  # noqa: ANN401
-        return super().__call__(graph, *operands, backend=backend, state=state)
+    def __call__(self, graph: Any, *operands: Any, backend: str) -> Any:  # noqa: ANN401
+        return super().__call__(graph, *operands, backend=backend)
 
 
 delegate = _Delegate()
 
 
 @delegate.py_impl(torch._C.DispatchKey.CompositeExplicitAutograd)  # type: ignore[untyped-decorator]
-def _executed(graph: Any, *operands: Any, backend: str, state: str) -> tuple[torch.Tensor, ...]:  # noqa: ANN401
-    return part_of(graph, operands, backend, state).run(operands)
+def _executed(graph: Any, *operands: Any, backend: str) -> tuple[torch.Tensor, ...]:  # noqa: ANN401
+    return part_of(graph, operands, backend).run(operands)
 
 
 @delegate.py_autograd_impl  # type: ignore[untyped-decorator]
@@ -110,7 +111,7 @@ class Part:
     results: int
 
     @classmethod
-    def of(cls, graph: torch.fx.GraphModule, operands: Sequence[Any], backend: str, state: str) -> Part:
+    def of(cls, graph: torch.fx.GraphModule, operands: Sequence[Any], backend: str) -> Part:
         """Compile a state.
 
         Raises:
@@ -120,14 +121,14 @@ class Part:
         runtime = find_backend(backend).runtime()
         if not runtime.is_available():
             raise BackendError(codegen.UNAVAILABLE, backend)
-        tensors = operands[len(_inputs(graph)) :]
+        state = operands[len(_inputs(graph)) :]
         try:
-            spec, processed = _pair(states.read(state, tensors))
+            spec, processed = _pair(states.read(state))
             compiled = runtime.compile(processed, spec)[METHOD]
         except (ArchiveError, AssertionError, RuntimeError, UnicodeDecodeError, KeyError) as error:
             raise ArchiveError(f"backend {backend} does not compile the state: {error}") from error
         results = len(graph.graph.output_node().args[0])
-        return cls(graph, backend, runtime, [*map(_versioned, tensors)], compiled, results)
+        return cls(graph, backend, runtime, [*map(_versioned, state)], compiled, results)
 
     def is_of(self, operands: Sequence[Any]) -> bool:
         """Whether the tensors of the state are those that were compiled, and unchanged."""
@@ -164,11 +165,11 @@ _parts: WeakKeyDictionary[torch.fx.GraphModule, Part] = WeakKeyDictionary()
 """Compiled partitions, by their graphs."""
 
 
-def part_of(graph: torch.fx.GraphModule, operands: Sequence[Any], backend: str, state: str) -> Part:
+def part_of(graph: torch.fx.GraphModule, operands: Sequence[Any], backend: str) -> Part:
     """The partition of a call, compiled again if tensors of its state have changed; see :meth:`Part.of`."""
     part = _parts.get(graph)
     if part is None or not part.is_of(operands):
-        part = _parts[graph] = Part.of(graph, operands, backend, state)
+        part = _parts[graph] = Part.of(graph, operands, backend)
     return part
 
 

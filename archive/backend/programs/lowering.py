@@ -150,17 +150,17 @@ class _Lowering:
         """Put a call of the backend in the place of nodes."""
         part, module = self._cutting.partition(nodes), self._program.graph_module
         kept, processed = self._processed(part, self._handles)
-        text, tensors = states.written((self._spec, processed))
+        state = states.written((self._spec, processed))
         name = next(name for name in map(LOWERED.format, count()) if not hasattr(module, name))
         inner = torch.fx.GraphModule({}, kept, name)
-        self._check(inner, [*part.inputs, *tensors], text)
+        self._check(inner, [*part.inputs, *state])
         module.add_module(name, inner)
-        states_of = [self._placeholder(tensor, f"{name}_state") for tensor in tensors]
+        held_state = [self._placeholder(tensor, f"{name}_state") for tensor in state]
         with self._graph.inserting_after(nodes[-1]):
             held = self._graph.get_attr(name)
         with self._graph.inserting_after(held):
-            given = {"backend": self._backend.name, "state": text}
-            call = self._graph.call_function(delegate, (held, *part.inputs, *states_of), given)
+            operands = held, *part.inputs, *held_state
+            call = self._graph.call_function(delegate, operands, {"backend": self._backend.name})
         call.meta["val"] = tuple(node.meta["val"] for node in part.results)
         with self._graph.inserting_before(call.next):
             for number, node in enumerate(part.results):
@@ -199,10 +199,10 @@ class _Lowering:
             raise LoweringError("\n".join(map(compile_error, made.unsupported)))
         return kept, (made.blob, made.tensors)
 
-    def _check(self, graph: torch.fx.GraphModule, operands: Sequence[Any], text: str) -> None:
+    def _check(self, graph: torch.fx.GraphModule, operands: Sequence[Any]) -> None:
         """Make sure that the backend compiles what it has made, if it is available."""
         try:
-            Part.of(graph, operands, self._backend.name, text)
+            Part.of(graph, operands, self._backend.name)
         except BackendError:  # it is not available
             return
         except ArchiveError as error:

@@ -1,12 +1,15 @@
-"""The state of a backend as a program keeps it: text, and the tensors in it beside that.
+"""The state of a backend as a program keeps it: tensors, the first of which is a text in UTF-8.
 
-The text is JSON, in the forms of :mod:`archive.backend.aten.constants`.
+The text is JSON, in the forms of :mod:`archive.backend.aten.constants`, and refers to the tensors after it.
+It is a tensor, too, since texts stand in the program's code, and so in each traceback.
 """
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from archive.backend.aten.constants import (
     TensorAt,
@@ -21,11 +24,9 @@ from archive.effects.nested import with_tensors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import torch
 
-
-def written(state: Any) -> tuple[str, list[torch.Tensor]]:  # noqa: ANN401 (of any backend)
-    """A state as text, and its tensors.
+def written(state: Any) -> list[torch.Tensor]:  # noqa: ANN401 (of any backend)
+    """A state as tensors.
 
     Raises:
         LoweringError: it holds something else than numbers, texts, tensors, lists, tuples and dicts.
@@ -36,16 +37,20 @@ def written(state: Any) -> tuple[str, list[torch.Tensor]]:  # noqa: ANN401 (of a
         tensors.append(tensor)
         return TensorAt(len(tensors) - 1)
 
-    return json.dumps(packed(with_tensors(state, placed)), allow_nan=False), tensors
+    text = json.dumps(packed(with_tensors(state, placed)), allow_nan=False)
+    return [torch.frombuffer(bytearray(text, "ascii"), dtype=torch.uint8), *tensors]
 
 
-def read(text: str, tensors: Sequence[torch.Tensor]) -> Any:  # noqa: ANN401
-    """The state of a text and tensors. Anybody may have written the text: it is checked."""
+def read(state: Sequence[torch.Tensor]) -> Any:  # noqa: ANN401
+    """The state of some tensors. Anybody may have written them: the text is checked."""
+    if not state or state[0].dtype != torch.uint8:
+        raise ArchiveError(expected="a state with its text", found=f"{len(state)} tensors")
+    text, tensors = state[0].cpu().numpy().tobytes(), state[1:]
     try:
-        value = from_json(text)
+        value = from_json(text.decode())
         is_state = is_constant(value, len(tensors), 0)
     except (ValueError, RecursionError) as error:
         raise ArchiveError(expected="a state as JSON", found=shown(str(error))) from error
     if not is_state:
-        raise ArchiveError(expected=f"a state with {len(tensors)} tensors", found=shown(text))
+        raise ArchiveError(expected=f"a state with {len(tensors)} tensors", found=shown(text.decode()))
     return resolved(value, tensors, [])
