@@ -18,6 +18,7 @@ from archive.companion.layout import CompanionLayout
 from archive.container.write import new_member
 from archive.describe.sizes.places import node_bytes
 from archive.formats.exported.program import MAX_SCOPES, Program
+from archive.formats.exported.sites import NodeSite
 from archive.formats.record_kinds import programs_in
 from archive.reader.recognition import FileKind, recognise
 from archive.reader.recognition.kinds import ADVICE
@@ -64,6 +65,14 @@ def test_sizes_that_vary_have_the_names_of_their_ranges() -> None:
         inputs = opened.programs["model"].inputs or ()
     expected = ["x, float32 of shape (s77, 2), s77 from 4", "y, float32 of shape (s17, 2), s17 from 2"]
     assert [each.text for each in inputs] == expected
+
+
+@pytest.mark.parametrize(
+    ("digits", "handle"), [("17", "17"), ("9" * 18, "9" * 18), ("9" * 19, None), ("9" * 5_000, None)]
+)
+def test_a_handle_has_as_many_digits_as_an_integer(digits: str, handle: str | None) -> None:
+    custom = {"custom": f'{{"debug_handle": {digits}}}'}
+    assert NodeSite("a", "torch.ops.aten.relu.default", (), (), custom).handle == handle
 
 
 def test_names_are_unique_in_their_scope() -> None:

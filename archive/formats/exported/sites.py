@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from enum import StrEnum
 
-LOWERED_HANDLE = re.compile(r'"debug_handle": (\d+)')
+LOWERED_HANDLE = re.compile(r'"debug_handle": (\d{1,18})\b')
 """Finds what :mod:`archive.backend.programs` adds to the ``custom`` metadata of lowered nodes, as JSON."""
 
 
