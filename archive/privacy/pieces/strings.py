@@ -300,7 +300,7 @@ class PieceStrings:
         self.allowance.take(memory.NUMBER * len(lines), "places of lines")
         begins, begin = array("q"), 0
         new = iter(lines)
-        sought = next(new)
+        sought = next(new, None)
         for line in _lines(text):
             if line == sought:
                 begins.append(begin)
