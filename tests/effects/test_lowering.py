@@ -93,6 +93,7 @@ import sys
 import torch
 from archive.backend import Effectful
 assert not any(name.startswith("tests") for name in sys.modules)
+assert "torch._dynamo" not in sys.modules  # takes as long as torch itself
 model = Effectful.load(sys.argv[1])
 for number in range(3):
     out = model(torch.full((2, 3), float(number)))

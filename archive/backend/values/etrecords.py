@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.ao.quantization.fx._decomposed  # the operators of quantised programs
-from torch._export.serde.serialize import SerializedArtifact, deserialize
 
 from archive.backend.pytorch import message_of
 from archive.base.digests import digest_of
@@ -65,6 +64,11 @@ def identity(opened: Archive, name: str) -> str:
 
 def loaded_program(opened: Archive, program: Program) -> torch.export.ExportedProgram:
     """A program as PyTorch loads it; no pickle is executed."""
+    from torch._export.serde.serialize import (  # noqa: PLC0415 (takes as long as torch itself)
+        SerializedArtifact,
+        deserialize,
+    )
+
     name = program.name
     if program.schema.partition(".")[0] not in SCHEMAS:
         raise ArchiveError(

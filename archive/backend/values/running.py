@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import torch
-from torch.export.pt2_archive._package import load_pt2
 
 from archive.backend.pytorch import message_of
 from archive.backend.values.comparing import compared
@@ -390,6 +389,8 @@ def _named(models: Mapping[str, ModelT], name: str, file: str) -> ModelT:
 
 def _loaded(source: Source, file: str) -> PT2ArchiveContents:
     """A package of programs and compiled models as PyTorch loads it."""
+    from torch.export.pt2_archive._package import load_pt2  # noqa: PLC0415 (takes as long as torch itself)
+
     mapped = Mapped(source)
     try:
         return load_pt2(io.BytesIO(mapped.data))
