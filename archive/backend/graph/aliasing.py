@@ -47,8 +47,9 @@ class Sharing:
         operations = list(graph.operations())
         self._makers = {output: operation for operation in operations for output in operation.outputs}
         for operation in operations:
-            for target, source in self._passed(operation):
-                self._add(target, source)
+            if operation.blocks or not self._holding.isdisjoint(operation.outputs):
+                for target, source in self._passed(operation):
+                    self._add(target, source)
         writing = [(value, operation) for operation in operations for value in changes(operation)]
         grows = True
         while grows:  # what operations insert into lists and dicts goes to all aliases of these

@@ -254,7 +254,7 @@ def _drop_unused(block: Block, used: set[int]) -> None:
     """
     needed = []
     for operation in reversed(block.operations):
-        if not _acts(operation) and used.isdisjoint(operation.outputs):
+        if used.isdisjoint(operation.outputs) and not _acts(operation):
             continue
         needed.append(operation)
         used.update(operation.inputs)
