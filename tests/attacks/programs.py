@@ -57,9 +57,9 @@ def _with(change: Callable[[Tree], object], record: str = MODEL) -> Callable[[],
     return made
 
 
-def _text(text: str) -> Callable[[], dict[str, bytes]]:
+def _text(text: str) -> dict[str, bytes]:
     """The program with a text in the place of its JSON, deflated."""
-    return lambda: archive_with({MODEL: text.encode()})
+    return archive_with({MODEL: text.encode()})
 
 
 def _graph(tree: Tree) -> Tree:
@@ -142,16 +142,20 @@ def _inputs() -> dict[str, bytes]:
 
 
 ATTACKS = {
-    "JSON too deep": Attack("500,000 lists, each inside the next.", _text("[" * 500_000), COMMANDS),
-    "JSON of blanks": Attack("200 MB of blanks, deflated to 200 KB.", _text(" " * (200 * MIB)), COMMANDS),
-    "JSON of lists": Attack("40 MB of empty lists, deflated.", _text(f"[{'[],' * (13 * MIB)}[]]"), COMMANDS),
+    "JSON too deep": Attack("500,000 lists, each inside the next.", lambda: _text("[" * 500_000), COMMANDS),
+    "JSON of blanks": Attack(
+        "200 MB of blanks, deflated to 200 KB.", lambda: _text(" " * (200 * MIB)), COMMANDS
+    ),
+    "JSON of lists": Attack(
+        "40 MB of empty lists, deflated.", lambda: _text(f"[{'[],' * (13 * MIB)}[]]"), COMMANDS
+    ),
     "JSON of keys": Attack(
-        "A million objects of one key each, deflated.", _text("[" + '{"a":1},' * MIB + "1]"), COMMANDS
+        "A million objects of one key each, deflated.", lambda: _text("[" + '{"a":1},' * MIB + "1]"), COMMANDS
     ),
     "JSON of long numbers": Attack(
-        "800 numbers of 4,300 digits.", _text("[" + f"{'9' * 4_300}," * 800 + "1]"), COMMANDS
+        "800 numbers of 4,300 digits.", lambda: _text("[" + f"{'9' * 4_300}," * 800 + "1]"), COMMANDS
     ),
-    "JSON of a number too long": Attack("A million digits.", _text("9" * 1_000_000), COMMANDS),
+    "JSON of a number too long": Attack("A million digits.", lambda: _text("9" * 1_000_000), COMMANDS),
     "program of lost values": Attack(
         "20,000 arguments name values that are not there.", _with(_lost), COMMANDS
     ),
