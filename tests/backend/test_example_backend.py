@@ -45,13 +45,20 @@ class SecondOfTwo(torch.nn.Module):
         return torch.relu(y)
 
 
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The distribution as pip installs it; what it needs is here already."""
+    folder = tmp_path_factory.mktemp("installed")
     pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    offline = ["--no-index", "--no-deps", "--no-build-isolation", "--target", str(tmp_path)]
+    offline = ["--no-index", "--no-deps", "--no-build-isolation", "--target", str(folder)]
     subprocess.run([*pip, *offline, str(EXAMPLE)], check=True)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    return folder
+
+
+@pytest.fixture
+def installed(distribution: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """It is found by its entry point."""
+    monkeypatch.syspath_prepend(str(distribution))
     importlib.invalidate_caches()
     yield
     if "chain_backend" in sys.modules:
@@ -96,9 +103,9 @@ def ran(folder: Path, *words: object, path: Path = SINGLE_FILE) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_test_of_the_page_runs_as_it_is(installed: None, tmp_path: Path) -> None:  # noqa: ARG001
+def test_the_test_of_the_page_runs_as_it_is(distribution: Path, tmp_path: Path) -> None:
     (tmp_path / "test_chain.py").write_text(block_with("def test_chain"), "utf-8")
-    said = ran(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_chain.py", path=tmp_path)
+    said = ran(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_chain.py", path=distribution)
     assert "1 passed" in said
 
 
