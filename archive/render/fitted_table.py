@@ -2,8 +2,8 @@
 
 On a narrow terminal, columns stand closer, names lose their middle (``code/…/models/resnet.py``), lines of
 code their end, texts are wrapped, and numbers stay whole; so do those at the end of a place
-(``…linear.py.d…l, byte 220``). Where that does not suffice, each row becomes a name with its other cells
-below it, each with its heading.
+(``…linear.py.d…l, byte 220``). Where that does not suffice, columns that a table can spare are left out; then
+each row becomes a name with its other cells below it, each with its heading.
 
 All is drawn here. rich, a tenth of a short command to import, styles what a terminal shows, and wraps what is
 too wide; its own tables take half a millisecond a row.
@@ -95,11 +95,13 @@ class FittedTable:
         columns: heading and content of each column.
         rows: the values of cells, and a style for each row.
         gap: cells of a terminal between columns.
+        spare: headings of columns that are left out, one after the other, where the table does not fit.
     """
 
     columns: Sequence[tuple[str, Holds]]
     rows: list[tuple[Sequence[str | int | None], str]] = field(default_factory=list)
     gap: int = GAP
+    spare: Sequence[str] = ()
 
     @classmethod
     def of(cls, names: str, *numbers: str) -> FittedTable:
@@ -114,7 +116,17 @@ class FittedTable:
         """A table if it fits; otherwise the rows one below the other."""
         rows = self.texts
         widths, gap = self._widths(width, rows)
+        if widths is None and self.spare:
+            return self._without(*self.spare).lines(width)
         return self._stacked(width, rows) if widths is None else self._table(widths, gap, rows)
+
+    def _without(self, heading: str, *spare: str) -> FittedTable:
+        """The table without a column, and those that may be left out next."""
+        at = [name for name, _ in self.columns].index(heading)
+        rows: list[tuple[Sequence[str | int | None], str]] = [
+            ([*cells[:at], *cells[at + 1 :]], style) for cells, style in self.rows
+        ]
+        return FittedTable([*self.columns[:at], *self.columns[at + 1 :]], rows, self.gap, spare)
 
     @property
     def texts(self) -> Rows:

@@ -112,6 +112,8 @@ def differences(diff: ValueDiff) -> GraphNodeData:
     results: dict[str, NodeResult] = {}
     beyond = set[str]()
     for gap in diff.gaps:
+        if gap.pair.extra is gap.pair.base:  # the run has no node of it
+            continue
         for number, _ in _known([gap.pair.mine]):
             before = results.get(number)
             if isfinite(gap.gap.max_abs) and (before is None or gap.gap.max_abs > before["value"]):

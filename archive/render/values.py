@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RowView,
         ValueRow,
     )
+    from archive.debuginfo.values.pairing import Pair
     from archive.render.fitted_table import Printed
 
     ValueView: TypeAlias = Literal["operation"] | RowView
@@ -35,7 +36,11 @@ VALUE_VIEWS = ("operation", "line", "module", "operator")
 
 GAP = 2
 """Between columns: there are many."""
+SPARE = ("cosine", "base", "max abs")
+"""Columns that a narrow table leaves out, in this order: all are in ``--json``."""
 WEAK_MARK = "~"
+MOST_EXTRA = 3
+"""Of the operations that only one run has, those that are listed."""
 
 
 # --- a run
@@ -160,20 +165,30 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
         base: the base's.
         most: rows to show; 0 for all.
     """
-    pairs, first = diff.pairs, diff.first
+    pairs = diff.pairs
     yield f"{mine} ({diff.mine.form}) beside {base} ({diff.base.form}), tolerance {diff.tolerance:g}"
     yield _counts(diff)
     yield ""
     gaps = gaps_by(diff, view)
     names = _columns("operator", "base")
-    numbers = "max abs", "max rel", "SNR dB", "cosine", "odd"
-    table = FittedTable([*names, *((name, "number") for name in numbers)], gap=GAP)
+    numbers = [
+        "max abs",
+        "max rel",
+        "SNR dB",
+        "cosine",
+        *(["odd"] if any(each.gap.odd for each in gaps) else []),
+    ]
+    table = FittedTable([*names, *((name, "number") for name in numbers)], gap=GAP, spare=SPARE)
     for each in _first(gaps, most):
         mark = WEAK_MARK if each.pair.is_weak else ""
         style = "red" if each.gap.is_beyond(diff.tolerance) else ""
-        known, pair = each.known, each.pair
-        cells = [mark + known.line, known.place.module, pair.mine.op, pair.base.op, *_gap_cells(each.gap)]
-        table.add(*cells, style=style)
+        cells = [
+            mark + each.known.line,
+            each.known.place.module,
+            *_operators(each.pair),
+            *_gap_cells(each.gap),
+        ]
+        table.add(*cells[: len(table.columns)], style=style)
     _rest(table, len(gaps), most)
     yield table
     if any(each.pair.is_weak for each in gaps):
@@ -181,29 +196,41 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
     yield ""
     for at, gap in enumerate(diff.outputs):
         yield f"result {at}: {_gap_in_words(gap)}"
-    if first is not None:
-        yield f"first line beyond the tolerance: {first.known.line}: {_source(first.known)}"
-        yield f"  {first.known.op} in {first.known.place.module}: {_gap_in_words(first.gap)}"
-        layer = first.pair.layer
-        if layer is not None and layer.line != first.known.line:
-            yield f"  or where it is folded into: {layer.line}: {_source(layer)}"
-        drop = diff.largest_drop
-        if drop is not None and drop.known.line != first.known.line:
-            yield f"largest drop of SNR: {drop.known.line}: {_source(drop.known)}"
-    elif diff.is_beyond:
-        yield "no pair that surely belongs together is beyond the tolerance; the model's result is"
-    else:
-        yield f"no line is {'surely ' if diff.uncertain else ''}beyond the tolerance"
-    if uncertain := diff.uncertain:
-        which = f"{counted(len(uncertain), 'pair')} marked {WEAK_MARK}"
-        before = ", before it" if first is not None else ""
-        yield f"perhaps beyond it{before}: {uncertain[0].known.line}: {_source(uncertain[0].known)} ({which})"
+    yield from _start_text(diff, mine, base)
     for file, observed in ((mine, diff.mine), (base, diff.base)):
         if observed.unseen:
             yield f"not seen in {file}: {unseen_text(observed)}"
-    if left := [each for each in pairs.left[0] if not rounds(each)]:
-        shown = ", ".join(f"{each.line} {each.op}" for each in left[:3])
-        yield f"only in {mine}: {shown}{', …' if len(left) > 3 else ''}"  # noqa: PLR2004 (those before)
+    for file, left in zip((mine, base), pairs.left, strict=True):
+        if only := [each for each in left if not rounds(each)]:
+            shown = ", ".join(f"{each.line} {each.op}" for each in only[:MOST_EXTRA])
+            yield f"only in {file}: {shown}{', …' if len(only) > MOST_EXTRA else ''}"
+
+
+def _start_text(diff: ValueDiff, mine: str, base: str) -> Iterator[str]:
+    """Where the difference begins, as far as that is known."""
+    first = diff.first
+    if first is not None:
+        yield f"first line beyond the tolerance: {_at_line(first.known, first.pair)}"
+        only = ""
+        if first.pair.extra is not None:
+            only = f", which only {mine if first.pair.extra is first.pair.mine else base} has"
+        yield f"  {first.known.op} in {first.known.place.module}{only}: {_gap_in_words(first.gap)}"
+        if first.layer is not None and first.layer.line != first.known.line:
+            yield f"  or where it is folded into: {_at_line(first.layer, first.pair)}"
+        if diff.may_hide_norm(first):
+            yield "  or a batch normalisation that both may have folded into it, whose line neither has"
+    elif diff.is_beyond:
+        what = "the model's result is" if diff.first_sure is None else "what the first was given may be, too"
+        yield f"where the difference begins is not sure; {what}"
+    else:
+        yield f"no line is {'surely ' if diff.uncertain else ''}beyond the tolerance"
+    drop = diff.largest_drop if diff.first_sure is not None else None
+    if drop is not None and drop.known.line != (first or diff.uncertain[0]).known.line:
+        yield f"largest drop of SNR: {_at_line(drop.known, drop.pair)}"
+    if uncertain := diff.uncertain:
+        before = ", before it" if first is not None else ""
+        where = _at_line(uncertain[0].known, uncertain[0].pair)
+        yield f"perhaps beyond it{before}: {where} ({counted(len(uncertain), 'pair')})"
 
 
 def gaps_by(diff: ValueDiff, view: ValueView) -> Sequence[ValueGap]:
@@ -265,6 +292,25 @@ def _count(many: int) -> str:
 def _columns(*names: str) -> list[tuple[str, Holds]]:
     """The columns before the numbers of operations."""
     return [("line", "place"), *((name, "name") for name in ("module", *names))]
+
+
+def _operators(pair: Pair) -> list[str]:
+    """The operators of both runs; what only one of them has is beside nothing."""
+    return [each.op if pair.extra in {None, each} else "" for each in (pair.mine, pair.base)]
+
+
+def _at_line(operation: ObservedOperation, pair: Pair) -> str:
+    """A line, and its text from whichever run knows it: a traced archive has only its function."""
+    texts = [_source(each) for each in (operation, pair.mine, pair.base) if each.line == operation.line]
+    code = next((text for text in texts if text and not _is_name(text)), "")
+    if code:
+        return f"{operation.line}: {code}"
+    return f"{operation.line}, in {texts[0]}" if texts[0] else operation.line
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text is a function's name: no line that is only a name runs an operation."""
+    return text.strip("<>").isidentifier()
 
 
 def _source(operation: ObservedOperation) -> str:
@@ -583,11 +629,11 @@ def comparison_facts(file: str, base: str, diff: ValueDiff) -> RunComparison:
 
 def gap_facts(each: ValueGap) -> GapFacts:
     """An operation beside that of the base as it is in documents."""
-    layer = each.pair.layer
+    layer, (operator, base_operator) = each.layer, _operators(each.pair)
     return {
         **_line_facts(each.known),
-        "operator": each.pair.mine.op,
-        "base_operator": each.pair.base.op,
+        "operator": operator,
+        "base_operator": base_operator,
         "paired_by": each.pair.how,
         "is_weak": each.pair.is_weak,
         "layer": None if layer is None else _line_facts(layer),

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from archive.backend.values.beginning import Beginning
 from archive.base.errors import ArchiveError
 from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE, Gap, ValueDiff, ValueGap, chooses
 from archive.debuginfo.values.observed import elements
 from archive.debuginfo.values.pairing import by_node, paired
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from archive.backend.values.observing import KeptValues
     from archive.debuginfo.values.observed import Observed, Summary
@@ -55,15 +56,21 @@ def compared(
             made.gaps.append(ValueGap(pair, max(gaps, key=lambda each: (bool(each.odd), each.max_rel))))
         else:
             made.uncompared += 1
-    if mine.outputs is None or base.outputs is None:
-        return made
-    outputs = mine.outputs, base.outputs
+    _compare_outputs(made, gap)
+    if not is_same:
+        Beginning(made, gap).mark()
+    return made
+
+
+def _compare_outputs(made: ValueDiff, gap: Callable[[Summary, Summary], Gap]) -> None:
+    if made.mine.outputs is None or made.base.outputs is None:
+        return
+    outputs = made.mine.outputs, made.base.outputs
     sizes = [[elements(each.shape) for each in results] for results in outputs]
     if sizes[0] != sizes[1]:
         found = " and ".join(", ".join(str(each.shape) for each in results) or "none" for results in outputs)
         raise ArchiveError(expected="results of the same sizes from both", found=found)
     made.outputs = [gap(*pair) for pair in zip(*outputs, strict=True)]
-    return made
 
 
 def _check_sizes(pair: Pair) -> None:

@@ -37,6 +37,7 @@ def observe_eager(
     entered: list[tuple[ModuleLevel, ...]] = [levels[module]]
     found: list[tuple[Lines, tuple[ModuleLevel, ...]]] = []
     recorder = Recorder(EAGER, values)
+    recorder.note_inputs((inputs, named))
     hooks = [
         register_module_forward_pre_hook(lambda called, _: entered.append(levels.get(called, entered[-1]))),
         register_module_forward_hook(lambda *_: _left(entered), always_call=True),

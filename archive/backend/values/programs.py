@@ -48,6 +48,7 @@ def observe_program(
     """
     recorder = Recorder(EXPORTED, values)
     recorder.observed.program = identity
+    recorder.note_inputs(inputs)
     noting = _Noting(recorder, program)
     result = Stepper(exported.module(), noting.step).run(*inputs)
     recorder.note_outputs(result)
@@ -83,7 +84,9 @@ class _Noting:
             return self._run_lowered(stepper, n, key)
         if isinstance(target, torch._ops.HigherOrderOperator):
             self._recorder.observed.unseen[INNER] += 1
-            return stepper.result(n)
+            result = stepper.result(n)
+            self._recorder.forget(result)
+            return result
         given = stepper.fetch_args_kwargs_from_env(n)
         before = changed_ranges(target._schema, given)
         result = stepper.result(n)

@@ -20,6 +20,7 @@ from archive.backend.values.observing import Observer, Recorder
 from archive.base.errors import ArchiveError, one_line
 from archive.debuginfo.profiles.places import NO_SOURCE, UNKNOWN_PLACE, common_place
 from archive.formats.record_kinds import BYTECODE
+from archive.pickles.values import Inert
 from archive.reader.lookups.places import StockPlaces
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Script:
         self._opened, self._method = opened, method
         self._lite = LiteMethod.of(opened, method) if self.on_lite else None
         self._module = loaded_module(source, opened.file, lite=self.on_lite)
+        state = opened.data.state if isinstance(opened.data, Inert) else None
+        self._is_frozen = isinstance(state, dict) and "training" not in state
         self._run = method_of(self._module, opened.file, method, lite=self.on_lite)
         if self._lite is None:
             arguments = self._module._c._get_method(method).schema.arguments[1:]
@@ -83,6 +86,8 @@ class Script:
         if self._lite is not None:
             self._lite.check(inputs)
         recorder = Recorder(LITE if self.on_lite else TORCHSCRIPT, values)
+        recorder.observed.is_frozen = self._is_frozen
+        recorder.note_inputs(inputs)
         try:
             with _profiled() as events, Observer(recorder, _mark), torch.jit.optimized_execution(False):
                 result = self._run(*inputs)

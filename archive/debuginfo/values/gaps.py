@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.quick_dataclass import dataclass
 from archive.base.source_files import is_pytorchs
-from archive.debuginfo.values.pairing import Pair, Pairs, family
+from archive.debuginfo.values.pairing import LAYERS, Pair, Pairs, family
 
 if TYPE_CHECKING:
     from archive.debuginfo.values.observed import Observed, ObservedOperation
@@ -69,10 +69,16 @@ class Gap(NamedTuple):
 
 
 class ValueGap(NamedTuple):
-    """A pair of operations, and how far their values are apart."""
+    """A pair of operations, and how far their values are apart.
+
+    Attributes:
+        follows: whether the difference may come from what they were given, though it is the first beyond the
+            tolerance: that differs half as much already, or it may.
+    """
 
     pair: Pair
     gap: Gap
+    follows: bool = False
 
     @property
     def known(self) -> ObservedOperation:
@@ -83,10 +89,21 @@ class ValueGap(NamedTuple):
         has folded into a layer, the other one knows it.
         """
         mine, base, layer = self.pair.mine, self.pair.base, self.pair.layer
+        if self.pair.extra is not None:
+            return self.pair.extra
         is_better = not _has_line(mine) or (mine.node is not None and base.node is None)
         if layer is not None:
             is_better = family(mine.op) == family(layer.op)
         return base if is_better and _has_line(base) else mine
+
+    @property
+    def layer(self) -> ObservedOperation | None:
+        """The layer that one run has folded the operation into, from the run that knows its line better."""
+        layer, sides = self.pair.layer, (self.pair.mine, self.pair.base)
+        if layer is None or layer.node is None:
+            return layer
+        folded = (one for one in sides if one.node is None and family(one.op) == family(layer.op))
+        return next(filter(_has_line, folded), layer)
 
 
 def _has_line(operation: ObservedOperation) -> bool:
@@ -120,7 +137,7 @@ class ValueDiff:
     @property
     def is_beyond(self) -> bool:
         """Whether an operation or a result of the model is beyond the tolerance."""
-        return self.first is not None or any(gap.is_beyond(self.tolerance) for gap in self.outputs)
+        return self.first_sure is not None or any(gap.is_beyond(self.tolerance) for gap in self.outputs)
 
     @property
     def beyond(self) -> list[ValueGap]:
@@ -128,15 +145,26 @@ class ValueDiff:
         return [each for each in self.gaps if each.gap.is_beyond(self.tolerance)]
 
     @property
-    def first(self) -> ValueGap | None:
+    def first_sure(self) -> ValueGap | None:
         """The first pair beyond the tolerance that surely belongs together."""
         return next((each for each in self.beyond if not each.pair.is_weak), None)
 
     @property
+    def first(self) -> ValueGap | None:
+        """Where the difference surely begins: :attr:`first_sure`, unless it ``follows``."""
+        found = self.first_sure
+        return None if found is None or found.follows else found
+
+    @property
     def uncertain(self) -> list[ValueGap]:
-        """The pairs beyond the tolerance before :attr:`first` that may not belong together."""
-        found = self.beyond
-        return found if self.first is None else found[: found.index(self.first)]
+        """The pairs beyond the tolerance where the difference may begin, before :attr:`first` if any."""
+        found, sure = self.beyond, self.first_sure
+        return found if sure is None else found[: found.index(sure) + sure.follows]
+
+    def may_hide_norm(self, each: ValueGap) -> bool:
+        """Whether both runs may have folded a batch normalisation into a layer, which a fault may be of."""
+        both = (each.pair.mine, self.mine), (each.pair.base, self.base)
+        return all(run.is_frozen and family(operation.op) in LAYERS for operation, run in both)
 
     @property
     def largest_drop(self) -> ValueGap | None:

@@ -101,6 +101,8 @@ class ObservedOperation:
         visit: how often it ran before in this run, as in a loop.
         results: a summary of each tensor that it returned.
         inputs: the ranges of its arguments, where it is the first to make a NaN or an infinite number.
+        sources: the numbers of the operations that wrote its arguments, views of them included; of the
+            model's inputs -1 for the first, -2 for the second. () where they are not known.
     """
 
     number: int
@@ -110,6 +112,7 @@ class ObservedOperation:
     visit: int
     results: tuple[Summary, ...]
     inputs: tuple[Range, ...] = ()
+    sources: tuple[int, ...] = ()
 
     @property
     def line(self) -> str:
@@ -168,6 +171,9 @@ class Observed:
         first_inf: the same of infinite numbers, which no argument asked for.
         outputs: a summary of each tensor that the model returned; None where they are not known.
         program: what identifies the program whose nodes are the operations' keys; "" if nothing does.
+        inputs: a summary of each tensor that the model was given, where values are kept.
+        output_sources: as ``sources`` of an operation, of the model's outputs.
+        is_frozen: whether layers may have batch normalisations folded into them that nothing shows.
     """
 
     form: str
@@ -177,6 +183,9 @@ class Observed:
     first_inf: ObservedOperation | None = None
     outputs: tuple[Summary, ...] | None = ()
     program: str = ""
+    inputs: tuple[Summary, ...] = ()
+    output_sources: tuple[int, ...] = ()
+    is_frozen: bool = False
 
     @property
     def has_nan(self) -> bool:
@@ -206,6 +215,7 @@ class NotedOperation(NamedTuple):
     op: str
     results: tuple[Summary, ...]
     inputs: tuple[Range, ...]
+    sources: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -228,15 +238,27 @@ class NotedRun:
         """The run, with the place and key of each operation; operations without are left out."""
         observed, visits = replace(self.observed, operations=[]), Counter[object]()
         by_number: dict[int, ObservedOperation] = {}
-        for number, ((op, results, inputs), found) in enumerate(zip(self.operations, places, strict=True)):
+        renumbered: dict[int, tuple[int, ...]] = {}  # an operation without a number stands for its sources
+
+        def sources_of(numbers: tuple[int, ...]) -> tuple[int, ...]:
+            return (*dict.fromkeys(new for old in numbers for new in renumbered.get(old, (old,))),)
+
+        for number, (noted, found) in enumerate(zip(self.operations, places, strict=True)):
+            op, results, inputs, _ = noted
+            sources = sources_of(noted.sources)
             if found is None or op in SILENT or not results:
+                renumbered[number] = sources
                 continue
             place, key = found
             visit = visits[place, key, op]
             visits[place, key, op] += 1
-            made = ObservedOperation(len(observed.operations), op, place, key, visit, results, inputs)
+            made = ObservedOperation(
+                len(observed.operations), op, place, key, visit, results, inputs, sources
+            )
+            renumbered[number] = (made.number,)
             by_number[number] = made
             observed.operations.append(made)
+        observed.output_sources = sources_of(observed.output_sources)
         observed.first_nan, observed.first_inf = (
             by_number.get(self.first.get(kind, -1)) for kind in ("nan", "inf")
         )

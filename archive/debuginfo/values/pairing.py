@@ -7,19 +7,21 @@ each among the operations that the steps before it left:
 
 1. *module*: the nth of a family in a module, where both runs have it equally often with equal sizes. It needs
    no lines: non-strict export gives helper functions the line of their caller.
-2. *line*: the nth of a family at a line of a module.
+2. *text*: the same of a line's text, which stays where lines move; *line*: the nth of a family at a line of a
+   module.
 3. *between*: the nth of a family in a module and between two pairs that are neighbours in both runs, as in
    step 1. If one run then has a single operation there, the other may have *decomposed* it (see below).
-4. *end of line*, *end of module*: one run has n operations there, the other a multiple of n. The last one of
-   each share computes what the one of the other run does; those before it are inside of it. Of a single
-   operation (*decomposed*) this is sure if both results have the same last sizes, and neither only rounds.
-5. *line without module*, *innermost line*: the nth of a family at a line of the model, or of PyTorch's own
+4. *line without module*, *innermost line*: the nth of a family at a line of the model, or of PyTorch's own
    source, which is all that a frozen archive knows. Both have it equally often with equal sizes, as above.
-6. *order*: the nth of a family in the whole run, likewise.
+5. *order*: the nth of a family in the whole run, likewise.
+6. *end of line*, *end of module*: one run has n operations there, the other a multiple of n. The last one of
+   each share computes what the one of the other run does; those before it are inside of it: used by it and
+   each other only, and of other families. Of a single operation (*decomposed*) this is sure if both results
+   have the same last sizes, and neither only rounds. Both follow from something that both runs have.
 
 Two runs of one program need none of this: the operations of a node belong together (:func:`by_node`).
 
-The other pairs of step 4 are weak: what lies before the last one may have another order.
+The other pairs of step 6 are weak: what lies before the last one may have another order.
 
 One run may have *folded* into a layer what directly follows it in the other one: a batch normalisation,
 ``relu`` (``quantized::conv2d_relu``), or the bias, where ``linear`` is ``mm`` and ``add``. The layer's value
@@ -31,14 +33,16 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter, defaultdict
 from dataclasses import field
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from archive.base.quick_dataclass import dataclass
+from archive.debuginfo.values.flow import Flow
 from archive.debuginfo.values.observed import elements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 
     from archive.debuginfo.profiles.places import SourceLine
     from archive.debuginfo.values.observed import ObservedOperation
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 How: TypeAlias = Literal[
     "node",
     "module",
+    "text",
     "line",
     "between",
     "decomposed",
@@ -54,8 +59,19 @@ How: TypeAlias = Literal[
     "line without module",
     "innermost line",
     "order",
+    "extra",
+    "extra in the base",
+    "perhaps extra",
+    "perhaps extra in the base",
 ]
-WEAK: frozenset[How] = frozenset({"end of line", "end of module"})
+WEAK: frozenset[How] = frozenset(
+    {"end of line", "end of module", "perhaps extra", "perhaps extra in the base"}
+)
+EXTRA: tuple[tuple[How, How], tuple[How, How]] = (
+    ("extra", "perhaps extra"),
+    ("extra in the base", "perhaps extra in the base"),
+)
+"""Of an operation that only the run or only its base has, beside what the other has in its place."""
 
 LAYOUT = frozenset(
     [
@@ -170,6 +186,12 @@ class Pair(NamedTuple):
         """Whether it may be a neighbour that computes the same value."""
         return self.how in WEAK
 
+    @property
+    def extra(self) -> ObservedOperation | None:
+        """The operation, if only one of the runs has it; the other is what it is compared with."""
+        sides = zip(EXTRA, (self.mine, self.base), strict=True)
+        return next((operation for hows, operation in sides if self.how in hows), None)
+
 
 @dataclass(slots=True)
 class Pairs:
@@ -235,13 +257,14 @@ def paired(mine: Sequence[ObservedOperation], base: Sequence[ObservedOperation])
     """The operations of two runs of forms of one model, side by side."""
     pairing = _Pairing(mine, base)
     pairing.nth(lambda one: (one.module, one.family), "module", whole=True)
+    pairing.nth(lambda one: (one.text, one.module, one.family), "text", whole=True)
     pairing.nth(lambda one: (one.line, one.module, one.family), "line", whole=False)
     pairing.between()
-    pairing.ends(lambda one: (one.line, one.module), "end of line")
-    pairing.ends(lambda one: one.module, "end of module")
     pairing.nth(lambda one: (one.line, one.family), "line without module", whole=True)
     pairing.nth(lambda one: (one.innermost, one.family), "innermost line", whole=True)
     pairing.nth(lambda one: one.family, "order", whole=True)
+    pairing.ends(lambda one: (one.line, one.module), "end of line")
+    pairing.ends(lambda one: one.module, "end of module")
     return pairing.result(len(mine), len(base))
 
 
@@ -261,6 +284,11 @@ class _Computed(NamedTuple):
     around: tuple[int, int] | None = None
 
     @property
+    def text(self) -> str:
+        source = self.operation.place.source
+        return "" if source is None else source.text
+
+    @property
     def size(self) -> int:
         return elements(self.operation.results[0].shape)
 
@@ -276,6 +304,9 @@ class _Pairing:
         self._all = [len(operations) for operations in computed]
         self._left = [_folded(*computed), _folded(*computed[::-1])]
         self._inside = [len(all_) - len(left) for all_, left in zip(computed, self._left, strict=True)]
+        self._runs = (mine, base)
+        self._flows = [Flow(operations, (), computes) for operations in (mine, base)]
+        self._families: list[set[str]] = [set(), set()]
         self._pairs: list[Pair] = []
 
     def nth(self, key: Callable[[_Computed], Hashable], how: How, *, whole: bool) -> None:
@@ -317,25 +348,60 @@ class _Pairing:
             how: of pairs that are not sure; None to have none of them.
         """
         done: tuple[set[int], set[int]] = set(), set()
+        follow_alike = self._following()
+        self._families = [{one.family for one in left} for left in self._left]
         for mine, base in self._groups(key):
             few, many = sorted((len(mine), len(base)))
             if many % few:
                 continue
-            share = many // few
+            share, side = many // few, int(len(base) > few)
             sides = [group[share - 1 :: share] if len(group) > few else group for group in (mine, base)]
             for at, (one, other) in enumerate(zip(*sides, strict=True)):
-                if not _fit(one, other, alone=share == 1):
+                inside = (mine, base)[side][at * share : (at + 1) * share - 1]
+                if not (_fit(one, other, alone=share == 1) and follow_alike(one, other)):
                     continue
                 found = "decomposed" if few == 1 and _is_sure(one, other) else how
-                if found is None:
+                if found is None or not self._is_decomposed(one, other, side, inside):
                     continue
                 self._pair(one, other, found, done)
-                if share > 1:
-                    side = int(len(base) > few)
-                    inner = (mine, base)[side][at * share : (at + 1) * share - 1]
-                    done[side].update(each.operation.number for each in inner)
-                    self._inside[side] += len(inner)
+                done[side].update(each.operation.number for each in inside)
+                self._inside[side] += len(inside)
         self._drop(done)
+
+    def _is_decomposed(
+        self, one: _Computed, other: _Computed, side: int, inside: Sequence[_Computed]
+    ) -> bool:
+        """Whether an operation may be decomposed into a share in the run on a side.
+
+        What is inside is used there alone, and no other operation of that run is of the family.
+
+        Args:
+            inside: the share without its last operation.
+        """
+        last, whole = (one, other) if side == 0 else (other, one)
+        if not self._flows[side].is_within({each.operation.number for each in inside}, last.operation.number):
+            return False
+        if last.family == whole.family:
+            return all(each.family != whole.family for each in inside)
+        has_other = not inside and last.family in self._families[1 - side]
+        return not has_other and whole.family not in self._families[side]
+
+    def _following(self) -> Callable[[_Computed, _Computed], bool]:
+        """Whether operations follow from a value that both runs have, as far as is known."""
+        numbers = [{pair.mine.number: at for at, pair in enumerate(self._pairs)}]
+        numbers.append({pair.base.number: at for at, pair in enumerate(self._pairs)})
+        flows = [
+            Flow(run, (), partial(_is_among, known)) for run, known in zip(self._runs, numbers, strict=True)
+        ]
+
+        def follow_alike(*both: _Computed) -> bool:
+            mine, base = (
+                {known[number] if number >= 0 else number for number in flow.taken[one.operation.number]}
+                for one, flow, known in zip(both, flows, numbers, strict=True)
+            )
+            return not (mine and base and mine.isdisjoint(base))
+
+        return follow_alike
 
     def result(self, *counts: int) -> Pairs:
         """All that was found."""
@@ -361,6 +427,10 @@ class _Pairing:
             [one for one in left if one.operation.number not in numbers]
             for left, numbers in zip(self._left, done, strict=True)
         ]
+
+
+def _is_among(numbers: Container[int], one: ObservedOperation) -> bool:
+    return one.number in numbers
 
 
 def _fit(one: _Computed, other: _Computed, *, alone: bool) -> bool:
