@@ -1,16 +1,18 @@
 """Faults planted in models of transformers, timm and our own, in each form: which line `run` names.
 
-python -m tools.value_table PACKAGES [MODEL ...]
+python -m tools.value_table PACKAGES SECONDS [MODEL ...]
 
-PACKAGES is a folder with transformers, timm and what they need. A line is right if it is where the eager
+PACKAGES is a folder with transformers, timm and what they need. After SECONDS of processor time, no further
+fault is planted in a model; they begin with another one in each. A line is right if it is where the eager
 model with the fault first computes something else than the one without, or where that is folded into. Each
 form without a fault is beside all others; with a fault, beside itself and ``BASES`` without it, a quantised
 one beside itself, and with a layer of 4 bits beside the program. ``SLOW`` forms have two of the five faults,
 in each model other ones.
 
-Prints each comparison that went wrong, and a row for each model: its forms; of the pairs without a fault, of
-how many a line was named; of those with one, of how many the right line was named (found), was only named as
-perhaps beyond the tolerance (weak), no line was named (missed), or another one (wrong).
+Prints each comparison that went wrong, and a row for each model: its forms and faults; of the pairs without a
+fault, of how many a line was named; of those with one, of how many the right line was named (found), was only
+named as one that may be right, or as a layer that may have a norm folded into it (unsure), no line was named
+(missed), or another one (wrong).
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from time import process_time
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 from torch import nn
@@ -92,16 +95,27 @@ class Model(NamedTuple):
     coarse: str
 
 
+@cache
+def package(name: str) -> Any:  # noqa: ANN401
+    """A package of models. They import torchvision, which may be built for another PyTorch."""
+    if not package.cache_info().currsize:
+        for operator in "nms", "qnms":  # it looks for these, which no model here uses
+            torch.library.define(
+                f"torchvision::{operator}", "(Tensor dets, Tensor scores, float iou) -> Tensor"
+            )
+    return import_module(name)
+
+
 def of_transformers(name: str, **sizes: Any) -> nn.Module:  # noqa: ANN401 (as each takes them)
     """A small model of transformers with random weights."""
-    transformers = import_module("transformers")
+    transformers = package("transformers")
     config = getattr(transformers, f"{name}Config")(**sizes)
     return First(getattr(transformers, f"{name}Model")(config))
 
 
 def of_timm(name: str, **sizes: Any) -> nn.Module:  # noqa: ANN401
     """A model of timm with random weights."""
-    made: nn.Module = import_module("timm").create_model(
+    made: nn.Module = package("timm").create_model(
         name, pretrained=False, scriptable=True, num_classes=10, **sizes
     )
     return made
@@ -204,6 +218,9 @@ MODELS = {
 
 
 # --- faults
+
+Fault: TypeAlias = "Callable[[Scored, Model], None]"
+"""Plants something in a model."""
 
 
 def scale(model: Scored, of: Model) -> None:
@@ -402,17 +419,23 @@ def made(of: Model) -> tuple[Scored, torch.Tensor]:
     return model.requires_grad_(False), x
 
 
-def planted(name: str, forms: Collection[str]) -> Iterator[tuple[str, list[str], str, archive.Run]]:
-    """Each fault, the lines where it is, and a run of each form with it."""
+def planted(
+    name: str, forms: Collection[str], seconds: float
+) -> Iterator[tuple[str, list[str], str, archive.Run]]:
+    """Each fault, the lines where it is, and a run of each form with it, until some time is over."""
     of, at = MODELS[name], [*MODELS].index(name)
     model, x = made(of)
-    for number, plant in enumerate(FAULTS):
+    end = process_time() + seconds
+    for number in range(at, at + len(FAULTS)):
+        plant = FAULTS[number % len(FAULTS)]
         faulty = copy.deepcopy(model)
         plant(faulty, of)
         lines = parting(faulty, model, x)
-        left_out = {form for nth, form in enumerate(SLOW) if (number + nth + at) % len(FAULTS) > 1}
+        left_out = {form for nth, form in enumerate(SLOW) if (number + nth) % len(FAULTS) > 1}
         for form, run in runs_of(faulty, x, {*forms} - left_out):
             yield plant.__name__, lines, form, run
+        if process_time() > end:
+            break
 
 
 def row(
@@ -422,17 +445,18 @@ def row(
     print(f"{name}: {', '.join(bases)}", flush=True)
     exact = {form: run for form, run in bases.items() if form not in QUANTISED}
     false = sum(_is_false_alarm(mine, base, exact) for mine in exact for base in exact)
-    found = Counter[str]()
+    found, planted_faults = Counter[str](), set[str]()
     for fault, lines, form, run in faults:
+        planted_faults.add(fault)
         for base, tolerance in _bases(form, fault, exact):
             diff = run.diff(bases[base], tolerance=tolerance)
-            came = _judged(diff, lines)
+            came = judged(diff, lines)
             found[came] += 1
             if came != "found":
                 where = ", ".join(line.rpartition("/")[2] for line in lines[:4])
                 print(f"  {came}: {fault}: {form} beside {base}: {_words(diff)}, not {where}", flush=True)
-    counts = " | ".join(str(found[came]) for came in ("found", "weak", "missed", "wrong"))
-    return f"| {name} | {len(bases)} | {false} of {len(exact) ** 2} | {counts} |"
+    counts = " | ".join(str(found[came]) for came in ("found", "unsure", "missed", "wrong"))
+    return f"| {name} | {len(bases)} | {len(planted_faults)} | {false} of {len(exact) ** 2} | {counts} |"
 
 
 def _bases(form: str, fault: str, exact: Collection[str]) -> Iterator[tuple[str, float]]:
@@ -452,20 +476,21 @@ def _is_false_alarm(mine: str, base: str, runs: Mapping[str, archive.Run]) -> bo
     return diff.is_beyond
 
 
-def _judged(diff: ValueDiff, lines: Sequence[str]) -> str:
+def judged(diff: ValueDiff, lines: Sequence[str]) -> str:
     """What a comparison came to, if the innermost of these lines has the fault."""
     if diff.first and _is_right(diff.first, lines):
         return "found"
-    if diff.uncertain and _is_right(diff.uncertain[0], lines):
-        return "weak"
-    return "wrong" if diff.first else "missed"
+    unsure = (diff.uncertain and _is_right(diff.uncertain[0], lines)) or (
+        diff.first is not None and diff.may_hide_norm(diff.first)
+    )
+    return "unsure" if unsure else "wrong" if diff.first else "missed"
 
 
 def _is_right(found: ValueGap, lines: Sequence[str]) -> bool:
     pair = found.pair
     if pair.mine.node and pair.base.node:  # export gives functions the line of their caller
         return found.known.line in lines
-    return lines[0] in {found.known.line, pair.layer and pair.layer.line}
+    return lines[0] in {found.known.line, found.layer and found.layer.line}
 
 
 def _words(diff: ValueDiff) -> str:
@@ -479,19 +504,18 @@ def _words(diff: ValueDiff) -> str:
 
 def main() -> None:
     """Print the table."""
-    folder, *names = sys.argv[1:]
+    folder, seconds, *names = sys.argv[1:]
     sys.path.append(folder)
-    for name in "nms", "qnms":  # torchvision may be built for another PyTorch; its operators are not used
-        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou) -> Tensor")
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    rows = []
+    print(
+        "| model | forms | faults | false alarms | found | unsure | missed | wrong |",
+        "|---" * 8 + "|",
+        sep="\n",
+    )
     for name in names or MODELS:
         bases = dict(runs_of(*made(MODELS[name]), {make.__name__ for make in FORMS}))
-        rows.append(row(name, bases, planted(name, bases)))
-    print(
-        "| model | forms | false alarms | found | weak | missed | wrong |", "|---" * 7 + "|", *rows, sep="\n"
-    )
+        print(row(name, bases, planted(name, bases, float(seconds))), flush=True)
 
 
 if __name__ == "__main__":

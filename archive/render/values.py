@@ -459,8 +459,8 @@ class GapFacts(TypedDict):
         file: of the innermost line of the model's own code; null if unknown.
         line: its number in the file.
         module: the path of the module.
-        operator: of the run.
-        base_operator: of the base.
+        operator: of the run; "" where only the base has it.
+        base_operator: of the base, likewise.
         paired_by: how they were found.
         is_weak: whether the base's may be a neighbour that computes the same.
         layer: the line of the layer that one of both has folded the operation into; null without one.
@@ -511,7 +511,10 @@ class RunComparison(TypedDict):
         form: what ran it.
         base_form: what ran the base.
         tolerance: of relative differences.
-        first: the first operation beyond it that surely belongs together; null if there is none.
+        first: where the difference surely begins: the first operation beyond it, or an extra one before that;
+            null if that is not sure.
+        may_hide_norm: whether the first is a layer that both may have folded a batch normalisation into,
+            which the difference may be of.
         largest_drop: where the signal-to-noise ratio falls the most; null if it falls by 6 dB nowhere.
         pairs: in the order of the run.
         inside: how many operations of each are inside of one of the other.
@@ -527,6 +530,7 @@ class RunComparison(TypedDict):
     base_form: str
     tolerance: float
     first: GapFacts | None
+    may_hide_norm: bool
     largest_drop: GapFacts | None
     pairs: Sequence[GapFacts]
     inside: Sequence[int]
@@ -617,6 +621,7 @@ def comparison_facts(file: str, base: str, diff: ValueDiff) -> RunComparison:
         "base_form": diff.base.form,
         "tolerance": diff.tolerance,
         "first": None if first is None else gap_facts(first),
+        "may_hide_norm": first is not None and diff.may_hide_norm(first),
         "largest_drop": None if drop is None else gap_facts(drop),
         "pairs": [*map(gap_facts, diff.gaps)],
         "inside": diff.pairs.inside,

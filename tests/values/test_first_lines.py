@@ -169,6 +169,7 @@ def test_a_norm_that_both_runs_may_have_folded_is_named_as_such(mine: str, base:
     diff = faulty(mine).diff(archive.run(form(model, x, base), x))
     assert diff.first is not None
     assert diff.may_hide_norm(diff.first) is (mine == base)
+    assert comparison_facts("", "", diff)["may_hide_norm"] is (mine == base)
     assert ("or a batch normalisation that both may have folded" in text(diff, 110)) is (mine == base)
 
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.quick_dataclass import dataclass
 from archive.base.source_files import is_pytorchs
-from archive.debuginfo.values.pairing import LAYERS, Pair, Pairs, family
+from archive.debuginfo.values.pairing import LAYERS, Pair, Pairs, family, rounds
 
 if TYPE_CHECKING:
     from archive.debuginfo.values.observed import Observed, ObservedOperation
 
 DEFAULT_TOLERANCE = 1e-5
+STATIC = "quantized::conv"
+"""Begins the names of quantised layers that norms are folded into when a module is quantised."""
 LEAST_DROP_DB = 6.0
 """The smallest fall of the signal-to-noise ratio that is named: the noise doubles."""
 CHOOSING = frozenset(
@@ -164,7 +166,11 @@ class ValueDiff:
     def may_hide_norm(self, each: ValueGap) -> bool:
         """Whether both runs may have folded a batch normalisation into a layer, which a fault may be of."""
         both = (each.pair.mine, self.mine), (each.pair.base, self.base)
-        return all(run.is_frozen and family(operation.op) in LAYERS for operation, run in both)
+        return all(
+            (family(one.op) in LAYERS or rounds(one))
+            and (run.is_frozen or any(map(rounds, run.operations)) or one.op.startswith(STATIC))
+            for one, run in both
+        )
 
     @property
     def largest_drop(self) -> ValueGap | None:

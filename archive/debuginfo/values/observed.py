@@ -173,7 +173,8 @@ class Observed:
         program: what identifies the program whose nodes are the operations' keys; "" if nothing does.
         inputs: a summary of each tensor that the model was given, where values are kept.
         output_sources: as ``sources`` of an operation, of the model's outputs.
-        is_frozen: whether layers may have batch normalisations folded into them that nothing shows.
+        is_frozen: whether it is of a frozen module, whose layers may have batch normalisations folded into
+            them.
     """
 
     form: str
