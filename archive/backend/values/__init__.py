@@ -6,6 +6,6 @@ In: a model in any form, and inputs. Out: a ``Run``. Needs PyTorch, and runs the
 ``linear`` then arrive whole. Forms differ only in how an operation's place is known: ``scripts``
 (TorchScript, lite), ``programs`` (``torch.export``), ``eager``; ``compiled`` notes only what a model of
 AOTInductor returns. ``etrecords`` loads ExecuTorch's programs, and ``devices`` reads values that its runtime
-noted. ``inputs`` reads what a model is run with; ``running`` is all of it; ``comparing`` puts two runs side by
-side, and ``beginning`` finds where they part.
+noted. ``inputs`` reads what a model is run with; ``running`` is all of it; ``comparing`` puts two runs side
+by side, and ``beginning`` finds where they part.
 """
