@@ -22,6 +22,8 @@ from tests.support.sampling import crossed, name_of
 from tests.values.models import FAULTS, FORMS, form, made
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from archive import Run
     from archive.debuginfo.values.gaps import ValueDiff
     from archive.debuginfo.values.observed import ObservedOperation
@@ -91,7 +93,7 @@ class Unchanging(Plain):
 
 
 @cache
-def run_of(kind: type[Plain], form_name: str, scale: float = 1.0) -> Run:
+def run_of(kind: Callable[[], Plain], form_name: str, scale: float = 1.0) -> Run:
     torch.manual_seed(0)
     model, x = kind().eval(), torch.rand(3, 4)
     model.down.weight.data *= scale
@@ -110,7 +112,7 @@ PAIRS = [("eager", "eager"), *pairwise(FORMS), ("scripted", "decomposed"), ("lit
 @pytest.mark.parametrize("is_mine", [True, False], ids=["mine", "base"])
 @pytest.mark.parametrize(("kind", "forms"), crossed([First, Amid, Scaled, Last], PAIRS, most=22), ids=name_of)
 def test_an_operation_that_only_one_run_has_is_the_first(
-    kind: type[Plain], forms: tuple[str, str], *, is_mine: bool
+    kind: Callable[[], Plain], forms: tuple[str, str], *, is_mine: bool
 ) -> None:
     extra, plain = run_of(kind, forms[0]), run_of(Plain, forms[1])
     diff = extra.diff(plain) if is_mine else plain.diff(extra)
@@ -118,8 +120,9 @@ def test_an_operation_that_only_one_run_has_is_the_first(
     assert text_of(diff.first.known).endswith("# extra")
     assert diff.first.pair.extra is diff.first.known
     assert diff.first.gap.is_beyond(diff.tolerance)
-    operators = [comparison_facts("", "", diff)["first"][name] for name in ("operator", "base_operator")]
-    assert [bool(name) for name in operators] == [is_mine, not is_mine]
+    facts = comparison_facts("", "", diff)["first"]
+    assert facts is not None
+    assert [bool(facts["operator"]), bool(facts["base_operator"])] == [is_mine, not is_mine]
 
 
 @pytest.mark.parametrize("forms", PAIRS, ids=name_of)
