@@ -252,15 +252,12 @@ def runs(text: bytes, ways: Iterable[Letters]) -> Iterator[EncodedRun]:
                 yield EncodedRun(at, end, data, is_masked, way.name)
 
 
-def _stretches(text: bytes) -> Iterator[tuple[Letters, int, int]]:
+def _stretches(text: bytes) -> Iterable[tuple[Letters, int, int]]:
     """Where runs of each way begin and end, way by way."""
     if len(text) < FEWEST_IN_COLUMNS:
-        for way in WAYS:
-            for at, end in way.stretches(text):
-                yield way, at, end
-    else:
-        for number, at, end in long_runs(text, bits_of_ways(), [way.shortest for way in WAYS]):
-            yield WAYS[number], at, end
+        return [(way, at, end) for way in WAYS for at, end in way.stretches(text)]
+    found = long_runs(text, bits_of_ways(), [way.shortest for way in WAYS])
+    return ((WAYS[number], at, end) for number, at, end in found)
 
 
 @cache
@@ -314,6 +311,8 @@ def _is_text(data: bytes) -> bool:
 
 def _is_wide(data: bytes) -> bool:
     """Whether bytes are text of UTF-16 in either byte order, nearly all of it Latin."""
+    if b"\0" not in data:
+        return False
     whole = data[: len(data) & ~1].removeprefix(codecs.BOM_UTF16_LE).removeprefix(codecs.BOM_UTF16_BE)
     for codec, high in (("utf-16-le", whole[1::2]), ("utf-16-be", whole[::2])):
         if high.count(0) * 8 >= len(high) * 7 and len(high) > 0:

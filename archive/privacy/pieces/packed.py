@@ -67,6 +67,8 @@ WINDOW = 1 << 27
 PART = 1 << 20
 """Bytes that are unpacked at once, to at most some 32 times as many."""
 WBITS = {"gzip": 16 + zlib.MAX_WBITS, "zlib": zlib.MAX_WBITS, "deflate": -zlib.MAX_WBITS}
+STORED_BLOCK, UNKNOWN_BLOCK, STORED_HEAD = 0, 3, 5
+"""Two of the four types of blocks of deflate, and the bytes before what is stored."""
 CHUNK = 1 << 14
 """Bytes of a stream that are read at once."""
 
@@ -117,7 +119,16 @@ def how_packed(data: memoryview) -> str:
 
 def is_deflate(data: memoryview) -> bool:
     """Whether bytes that begin like nothing else are a bare stream of deflate that holds text."""
-    return _holds("deflate", data)
+    return _begins_deflate(data) and _holds("deflate", data)
+
+
+def _begins_deflate(data: memoryview) -> bool:
+    """Whether the first block of deflate has a known type, and a stored one its length twice (RFC 1951)."""
+    kind = data[0] >> 1 & 3 if data else UNKNOWN_BLOCK
+    if kind == STORED_BLOCK:
+        length = int.from_bytes(data[1:3], "little")
+        return len(data) < STORED_HEAD or length ^ 0xFFFF == int.from_bytes(data[3:5], "little")
+    return kind != UNKNOWN_BLOCK
 
 
 def _holds(how: str, data: memoryview) -> bool:
