@@ -215,6 +215,8 @@ ASCII85 = Letters(
 )
 WAYS = (BASE64, HEX, BASE32, BASE85, ASCII85)
 """All ways that are read."""
+OTHER_ALPHABETS = (BASE85, ASCII85)
+"""Those whose letters are not all letters of base64, too: no run of the rest is longer than one of base64."""
 
 
 class EncodedRun(NamedTuple):
@@ -255,7 +257,9 @@ def runs(text: bytes, ways: Iterable[Letters]) -> Iterator[EncodedRun]:
 def _stretches(text: bytes) -> Iterable[tuple[Letters, int, int]]:
     """Where runs of each way begin and end, way by way."""
     if len(text) < FEWEST_IN_COLUMNS:
-        return [(way, at, end) for way in WAYS for at, end in way.stretches(text)]
+        found64 = [(BASE64, at, end) for at, end in BASE64.stretches(text)]
+        others = WAYS[1:] if found64 else OTHER_ALPHABETS
+        return [*found64, *((way, at, end) for way in others for at, end in way.stretches(text))]
     found = long_runs(text, bits_of_ways(), [way.shortest for way in WAYS])
     return ((WAYS[number], at, end) for number, at, end in found)
 
