@@ -8,7 +8,7 @@ several lines. Then no line is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.debuginfo.values.extras import Extras
 from archive.debuginfo.values.gaps import ValueGap
@@ -24,6 +24,23 @@ if TYPE_CHECKING:
 
 GROWN = 2
 """By which the largest difference so far grows where another one begins: by 6 dB, as ``LEAST_DROP_DB``."""
+
+
+class _Chain(NamedTuple):
+    """Extra operations of a run, each of which follows from those before it.
+
+    Attributes:
+        other: what the other run has in the place of the last one; None if nothing.
+        rest: those after the last one that has the value of ``other``, and how far each is from it.
+        is_of_line: whether all of them are of one line.
+        has_other: whether one has the value of ``other``. What the other run has there is then not extra.
+    """
+
+    side: Side
+    other: Given | None
+    rest: list[tuple[ObservedOperation, Gap | None]]
+    is_of_line: bool
+    has_other: bool
 
 
 class Beginning:
@@ -77,40 +94,30 @@ class Beginning:
             pair: where they show; None if in what the model returns.
         """
         for each in replaced:
-            chains = [self._extras.chain(side, one) for side, one, _ in each.sides]
-            has_lines = all(len({one.line for one in chain}) == 1 for chain in chains)
-            found = [
-                self._named(chain, side, other, shown[0], pair, is_alike=has_lines)
-                for chain, (side, _, other) in zip(chains, each.sides, strict=True)
-                if not self._is_own(side, chain, other)
-            ]
-            named = [one for one in found if one is not None]
-            if named and len(named) == len(found):
+            chains = [self._chain(*side) for side in each.sides if not self._is_own(*side)]
+            if chains and all(chain.rest for chain in chains):
+                is_alike = all(chain.is_of_line for chain in chains)
+                longer = [chain for chain in chains if chain.has_other] or chains
+                named = [self._named(chain, shown[0], pair, is_alike=is_alike) for chain in longer]
                 return min(named, key=lambda one: one.pair.is_weak)
         return None
 
-    def _named(
-        self,
-        chain: list[ObservedOperation],
-        side: Side,
-        other: Given | None,
-        shown: Gap,
-        pair: Pair | None,
-        *,
-        is_alike: bool,
-    ) -> ValueGap | None:
-        """The first of some extra operations, after those whose value the other run has; None if that is all.
+    def _chain(self, side: Side, last: ObservedOperation, other: Given | None) -> _Chain:
+        chain = self._extras.chain(side, last)
+        rest = [(one, self._gap_beside(one, other, side)) for one in chain]
+        equal = [at for at, (_, gap) in enumerate(rest) if gap is not None and not self._is_beyond(gap)]
+        is_of_line = len({one.line for one in chain}) == 1
+        return _Chain(side, other, rest[equal[-1] + 1 :] if equal else rest, is_of_line, bool(equal))
+
+    def _named(self, chain: _Chain, shown: Gap, pair: Pair | None, *, is_alike: bool) -> ValueGap:
+        """The first of a chain's rest.
 
         It is sure if it begins where both runs have the same, or if all that is extra there is of one line.
         """
-        gaps = [(one, self._gap_beside(one, other, side)) for one in chain]
-        equal = [at for at, (_, gap) in enumerate(gaps) if gap is not None and not self._is_beyond(gap)]
-        rest = gaps[equal[-1] + 1 :] if equal else gaps
-        if not rest:
-            return None
-        named, gap = rest[0]
-        begins = bool(equal) or (other is not None and other.shared is not None)
-        is_known = rest[-1][1] is not None
+        side, other = chain.side, chain.other
+        named, gap = chain.rest[0]
+        begins = chain.has_other or (other is not None and other.shared is not None)
+        is_known = chain.rest[-1][1] is not None
         beside = None if other is None else other.operation
         if pair is not None:
             is_known &= family(pair.mine.op) == family(pair.base.op)
@@ -119,9 +126,9 @@ class Beginning:
         how = EXTRA[side][not (is_known and (begins or is_alike))]
         return ValueGap(Pair(mine, base, how), gap or shown)
 
-    def _is_own(self, side: Side, chain: list[ObservedOperation], other: Given | None) -> bool:
+    def _is_own(self, side: Side, last: ObservedOperation, other: Given | None) -> bool:
         """Whether one run has as a tensor what the other has as a number or flag: a causal mask."""
-        return other is None and self._extras.is_constant(side, chain)
+        return other is None and self._extras.is_constant(side, last)
 
     def _is_other(self, each: Replaced) -> bool:
         """Whether two operations are given another value in each of the runs, none of them extra."""

@@ -5,7 +5,8 @@ differs, though its own line is right. So what the two operations of a pair were
 (:attr:`ObservedOperation.sources`), through what computes nothing and what is inside of the pair, to the
 first that is in a pair, is an input of the model, or is *extra*: left over in one of the runs. What both
 sides have in common is the same for both. Of the rest, an extra is compared with what the other run has in
-its place. If both are the same number for number, as of ``x * 1``, it changes nothing.
+its place. If both are the same number for number, as of ``x * 1``, it changes nothing. If an extra that it
+follows from is the same, both runs have that, though in no pair, and the difference begins after it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from archive.debuginfo.values.flow import Flow
 from archive.debuginfo.values.pairing import rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from archive.debuginfo.values.observed import Observed, ObservedOperation, Summary
     from archive.debuginfo.values.pairing import Pair, Pairs
@@ -101,10 +102,10 @@ class Extras:
                     rest.append(number)
         return [self._runs[side].operations[number] for number in sorted(found)]
 
-    def is_constant(self, side: Side, chain: Sequence[ObservedOperation]) -> bool:
-        """Whether extra operations follow from nothing that both runs have."""
-        taken = self._flows[side].taken
-        return all(number in self._left[side] for one in chain for number in taken[one.number])
+    def is_constant(self, side: Side, last: ObservedOperation) -> bool:
+        """Whether an extra operation follows from nothing that both runs have."""
+        taken, left = self._flows[side].taken, self._left[side]
+        return all(number in left for one in self.chain(side, last) for number in taken[one.number])
 
     def is_used_alike(self, pair: Pair) -> bool:
         """Whether something takes both operations of a pair, or nothing either of them; also if not known."""

@@ -16,8 +16,9 @@ each among the operations that the steps before it left:
 5. *order*: the nth of a family in the whole run, likewise.
 6. *end of line*, *end of module*: one run has n operations there, the other a multiple of n. The last one of
    each share computes what the one of the other run does; those before it are inside of it: used by it and
-   each other only, and of other families. Of a single operation (*decomposed*) this is sure if both results
-   have the same last sizes, and neither only rounds. Both follow from something that both runs have.
+   each other only, and of other families. Of a single operation (*decomposed*) this is sure if its share is
+   of one line, both results have the same last sizes, and neither only rounds. Both follow from something
+   that both runs have.
 
 Two runs of one program need none of this: the operations of a node belong together (:func:`by_node`).
 
@@ -360,7 +361,8 @@ class _Pairing:
                 inside = (mine, base)[side][at * share : (at + 1) * share - 1]
                 if not (_fit(one, other, alone=share == 1) and follow_alike(one, other)):
                     continue
-                found = "decomposed" if few == 1 and _is_sure(one, other) else how
+                is_of_line = all(each.line == sides[side][at].line for each in inside)
+                found = "decomposed" if few == 1 and is_of_line and _is_sure(one, other) else how
                 if found is None or not self._is_decomposed(one, other, side, inside):
                     continue
                 self._pair(one, other, found, done)
