@@ -205,6 +205,10 @@ def test_the_other_line_is_named(case: Case, tmp_path: Path) -> None:
     "case",
     [
         pytest.param(
+            Case(["y, z = z, y", ATTENTION], "y = y + torch.ones(4)", 1, ("traced", "decomposed")),
+            id="before what is decomposed, whose line has its number",
+        ),
+        pytest.param(
             Case([LOWER, "y = y * 1.5", CAUSAL], "y = torch.cos(y)", 2, ("scripted", "decomposed")),
             id="before what is decomposed, and used for it alone",
         ),
