@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, FastAPI
+from fastapi.routing import APIRoute
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPEN_METRICS
 from starlette.requests import Request  # noqa: TC002 (FastAPI reads annotations)
@@ -195,6 +196,14 @@ handles or its log name, or by the only one that nothing contradicts; else it st
 """
 
 
+def answer_head(router: APIRouter) -> None:
+    """Let HEAD give the headers of whatever GET gives (RFC 9110, section 9.1)."""
+    for route in list(router.routes):
+        if isinstance(route, APIRoute) and "GET" in route.methods:
+            path = route.path.removeprefix(router.prefix)
+            router.add_api_route(path, route.endpoint, methods=["HEAD"], include_in_schema=False)
+
+
 class Service:
     """A store's application, and what works for it."""
 
@@ -217,6 +226,7 @@ class Service:
             dependencies=[Depends(check_parameters)],
         )
         app.add_api_route("/openapi.json", app.openapi, response_model=None, include_in_schema=False)
+        answer_head(app.router)
         pages = Pages(settings.store)
         for part in (
             Logs(desk),
@@ -224,6 +234,7 @@ class Service:
             OperationsRoutes(self._store, metrics),
             PeopleRoutes(pages, desk, self.workers, self._store, app.openapi),
         ):
+            answer_head(part.router)
             app.include_router(part.router)
         answer_refusals(app, pages.of_problem)
         self.app = RequestGuard(app, metrics, self._lines, settings)

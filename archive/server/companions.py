@@ -139,7 +139,6 @@ class Companions:
             openapi_extra={"parameters": ASKED},
             responses=GIVEN,
         )
-        route("/{id}", self.give, methods=["HEAD"], include_in_schema=False)
 
     def page(
         self,

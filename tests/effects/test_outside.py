@@ -302,6 +302,25 @@ def test_a_loaded_module_says_how_to_get_another_one() -> None:
         copy.deepcopy(Effectful.load(data))
 
 
+ENDING = """
+import sys
+from archive.effects.capture.following import outside
+
+class Opening:
+    def __del__(self, audit=sys.audit):
+        audit("open", "a_file", "r", 0)
+
+outside.audit(lambda: None)
+outside.opening = Opening()
+"""
+"""The finalizer runs while the names of the module that watches are None already."""
+
+
+def test_files_that_are_opened_while_the_interpreter_ends_are_not_looked_at() -> None:
+    ended = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+
+
 def test_the_garbage_collector_waits_while_a_call_is_captured() -> None:
     """What it calls, finalizers of others say, would be taken for the model's."""
     assert gc.isenabled()

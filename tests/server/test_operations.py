@@ -23,6 +23,7 @@ from archive.server.connections import Connections
 from archive.server.lines import Lines
 from archive.server.problems import Reason, busy
 from archive.server.settings import MOST_CONNECTIONS, MOST_LINES, MOST_OF_A_CLIENT
+from archive.store.entries import COMPANIONS
 from archive.store.store import Store
 from tests.server.test_limits import CHOKING, LOG, PATH, check_works, connected, heading
 from tests.support.processes import becomes
@@ -188,6 +189,18 @@ def test_connections_are_bounded_in_all_and_of_an_address() -> None:
         connections.closed(address)
     assert connections.open == 0
     assert connections.opened("10.0.0.0")
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/docs", "/healthz", "/livez", "/models", "/openapi.json", "/report", COMPANIONS]
+)
+def test_head_gives_the_headers_of_get(path: str, server: Running) -> None:
+    head, whole = server.ask("HEAD", path), server.ask("GET", path)
+    assert head.status == whole.status == 200
+    assert not head.data
+    assert whole.data
+    dated = {"date": ""}
+    assert {**head.headers, **dated} == {**whole.headers, **dated}
 
 
 # --- lines

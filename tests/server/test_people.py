@@ -371,7 +371,7 @@ def test_what_is_for_the_other_form_is_sent_there(server: Running, log: bytes) -
             "PUT",
             "/models",
             405,
-            "&#x27;/models&#x27; takes GET, not &#x27;PUT&#x27;; /docs has all requests",
+            "&#x27;/models&#x27; takes GET, HEAD, not &#x27;PUT&#x27;; /docs has all requests",
         ),
         ("GET", f"/models?name={'x' * 5_000}", 422, "query.name: "),
         (

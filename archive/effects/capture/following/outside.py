@@ -265,9 +265,10 @@ def _reaches_outside(event: str) -> bool:
 @functools.cache
 def audit(current: Current) -> None:
     """From now on, refuse what models do to files and processes while they are captured."""
+    is_ending = sys.is_finalizing  # no global is left when Python notifies the hook for the last time
 
     def hook(event: str, _: tuple[Any, ...]) -> None:
-        if _reaches_outside(event):
+        if not is_ending() and _reaches_outside(event):
             call = current()
             if call is not None and _is_for_the_model(sys._getframe(1)):
                 call.refuse(f"{event}{OUTSIDE}")
