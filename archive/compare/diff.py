@@ -44,7 +44,14 @@ from archive.compare.tensors import TensorComparison
 from archive.compare.values import Values
 from archive.formats.effects import EFFECTS
 from archive.formats.lowered import is_lowered
-from archive.formats.record_kinds import BYTECODE, DATA, KINDS_IN_COLUMNS, RecordKind, is_code
+from archive.formats.record_kinds import (
+    BYTECODE,
+    DATA,
+    KINDS_IN_COLUMNS,
+    PROGRAM_RECORD,
+    RecordKind,
+    is_code,
+)
 from archive.formats.tensors.exported import TABLE
 from archive.pickles.machine import plain_value
 from archive.reader.archive import Archive, shared_value
@@ -140,9 +147,14 @@ class _ArchiveComparison:
             yield from self._of_code()
             yield from self._of_programs()
             if self._kinds == (FileKind.EXECUTORCH, FileKind.EXECUTORCH):
-                from archive.compare.executorch import executorch_changes  # noqa: PLC0415 (few files are some)
+                from archive.compare.executorch import (  # noqa: PLC0415 (few files are some)
+                    executorch_changes,
+                    graph_digest,
+                )
 
                 yield from executorch_changes(self._old, self._new)
+                if graph_digest(self._old) == graph_digest(self._new):
+                    self._understand([PROGRAM_RECORD], [PROGRAM_RECORD])
         else:
             self.unchecked.append("the model: a companion has none of it")
         yield from self._of_debug_info()

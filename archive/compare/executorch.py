@@ -1,20 +1,51 @@
-"""Two programs of ExecuTorch, method by method: what they take, return and call, and the memory they plan."""
+"""Two programs of ExecuTorch, method by method: what they take, return and call, and the memory they plan.
+
+Their FlatBuffers are the same if they say the same besides :data:`APART`, wherever it is in the file: frames
+make everything move.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from archive.base.errors import counted, in_file
 from archive.compare.changes import added, changed, gone
-from archive.compare.sameness import Level
-from archive.formats.executorch.program import read_program
+from archive.compare.sameness import Level, level_of
+from archive.formats.executorch.program import program_root, read_program
+from archive.formats.record_kinds import PROGRAM_RECORD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from archive.compare.changes import Change
     from archive.formats.executorch.model import Method
     from archive.reader.archive import Archive
+
+APART = ("Chain.stacktrace", "Buffer.storage", "BackendDelegateInlineData.data")
+"""Fields that are records of their own: frames, inline constants and blobs."""
+
+
+def graph_digest(archive: Archive) -> str:
+    """The digest of what the FlatBuffer says."""
+    with in_file(archive.file):
+        digest = hashlib.sha256()
+        for piece in program_root(archive._source.data).content(APART):  # noqa: SLF001 (the whole file)
+            digest.update(piece)
+        return digest.hexdigest()
+
+
+def executorch_parts(archive: Archive) -> Mapping[str, str]:
+    """The parts of a program, sorted, with their digests as hexadecimal digits."""
+    return {
+        name: (
+            graph_digest(archive)
+            if name == PROGRAM_RECORD
+            else hashlib.sha256(archive.records[name].view()).hexdigest()
+        )
+        for name in sorted(archive.records)
+        if level_of(archive, name) is Level.MODEL
+    }
 
 
 def executorch_changes(old: Archive, new: Archive) -> Iterator[Change]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from construct import FormatField, Int32sl
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,11 +17,16 @@ import archive
 from archive import ArchiveError
 from archive.base.errors import LimitError
 from archive.base.limits import Limits, Steps
+from archive.compare.executorch import APART
+from archive.compare.sameness import Level
 from archive.describe.tensor_listing import listed_tensors
 from archive.formats.executorch.frames import read_frames
 from archive.formats.executorch.layout import HEADER_AT, SHORTEST_HEADER
+from archive.formats.executorch.program import program_root
 from archive.formats.exported.traces import build_trace
 from archive.formats.record_kinds import Group
+from archive.formats.schema.flatbuffer import Table, Text, Union, Vector
+from archive.formats.schema.flatbuffer_columns import FlatBuffer
 from archive.formats.tensor_files.executorch import strides
 from archive.reader.lookups.instructions import InstructionNodes
 from tests.support.commands import called, well
@@ -27,9 +34,11 @@ from tests.support.executorch import PROGRAMS, parsed, program_file, with_length
 from tests.support.tensor_files import bytes_of, labels_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from archive.formats.executorch.model import Method
+    from archive.formats.schema.flatbuffer_columns import Tables
 
 SHOP, XNNPACK = program_file("shop").read_bytes(), program_file("xnnpack").read_bytes()
 PLAN = "execution_plan 0"
@@ -150,9 +159,84 @@ def test_two_programs_differ_method_by_method() -> None:
 
 
 def test_frames_are_not_of_the_model() -> None:
-    """The frames of instructions change the FlatBuffer's bytes, and nothing that runs."""
+    """The frames of instructions move everything in the FlatBuffer, and change nothing that runs.
+
+    Both files are of one model, but for its weights.
+    """
     rows = archive.diff(program_file("shop"), program_file("framed")).changes
-    assert not {row.what for row in rows} & {"method", "inputs", "outputs", "calls", "planned bytes"}
+    assert {(row.what, row.name) for row in rows if row.what != "tensor"} == {
+        ("frames", "frames"),
+        ("record", "program"),
+    }
+    shop, framed = (archive.digest(program_file(name)).parts for name in ("shop", "framed"))
+    assert shop["program"] == framed["program"]
+    assert shop.keys() == framed.keys()
+    assert Level.MODEL not in {row.level for row in rows if row.what != "tensor"}
+
+
+@pytest.mark.parametrize("name", ["attention", "fork", "mutated", "twice"])
+def test_each_declared_byte_of_the_graph_counts(name: str) -> None:
+    """A changed byte of a number, of a vector of numbers or of a string is refused, or is another graph."""
+    data = program_file(name).read_bytes()
+    graph = said(data)
+    places = sorted(set(declared_bytes(program_root(memoryview(data)))))
+    assert len(places) > 250
+    for place in places[:: -(-len(places) // 100)]:
+        changed = bytearray(data)
+        changed[place] ^= 1
+        with suppress(ArchiveError):
+            assert said(bytes(changed)) != graph, place
+
+
+def test_a_field_that_is_not_declared_makes_all_bytes_count() -> None:
+    vtable = struct.pack("<HHHH", 8, 12, 4, 8)
+    table = struct.pack("<iii", len(vtable), 7, 1)
+    data = memoryview(struct.pack("<I4s", 16, b"TEST") + vtable + table)
+    x, y = "x" / Int32sl, "y" / Int32sl
+    for fields, wanted in [((x, y), []), ((x,), [data])]:
+        *all_bytes, number = list(FlatBuffer(data, b"TEST").root(Table("Point", *fields)).content(["Point.y"]))
+        assert (all_bytes, number) == (wanted, struct.pack("<q", 7))
+
+
+def said(data: bytes) -> str:
+    """The digest of what a program's graph says."""
+    pieces = program_root(memoryview(data)).content(APART)
+    return hashlib.sha256(b"".join(map(bytes, pieces))).hexdigest()
+
+
+def declared_bytes(tables: Tables) -> Iterator[int]:
+    """The places of all numbers and strings in some tables and in those that they refer to."""
+    name = tables._declared.name
+    for field, declared in tables._declared.fields.items():
+        item = declared.item
+        if f"{name}.{field}" in APART or field.endswith("_type"):
+            continue
+        if isinstance(item, FormatField):
+            at = tables._fields(field)
+            spans = [(place, place + declared.size) for place in at.tolist() if place]
+        elif item is Text:
+            at = tables.references(field)
+            lengths = tables._buffer.numbers(at[at != 0], "<u4", field)
+            spans = [
+                (place + 4, place + 4 + length)
+                for place, length in zip(at[at != 0].tolist(), lengths.tolist(), strict=True)
+            ]
+        elif isinstance(item, Union):
+            for _, _, inner in tables.union(field):
+                yield from declared_bytes(inner)
+            continue
+        elif isinstance(item, Vector) and isinstance(item.item, FormatField):
+            starts, counts, _ = tables.number_vectors(field)
+            sizes = (counts * item.item.length).tolist()
+            spans = [
+                (start, start + size) for start, size in zip(starts.tolist(), sizes, strict=True) if size
+            ]
+        else:
+            _, inner = tables.vectors(field) if isinstance(item, Vector) else tables.tables(field)
+            yield from declared_bytes(inner)
+            continue
+        for span in spans:
+            yield from range(*span)
 
 
 def test_each_program_has_a_digest_of_its_own() -> None:

@@ -21,7 +21,7 @@ part                          what it is of
 ``record/NAME``               a map of an ETRecord's instructions, by its bytes
 ============================  ===============================================================================
 
-The parts of an ExecuTorch program are the bytes of its FlatBuffer and of its data.
+The parts of an ExecuTorch program are what its FlatBuffer says, without frames, and the bytes of its data.
 """
 
 from __future__ import annotations
@@ -210,12 +210,9 @@ def digest(source: Source, *, of: Of = "model", prefix: str = "", limits: Limits
     with memory.charged(limits.allowance(mapped.weight)), opened(mapped, OPENED_KINDS) as archive:
         _check_model(archive)
         if archive.recognised.kind is FileKind.EXECUTORCH:
-            parts = dict(
-                sorted(
-                    (name, hashlib.sha256(record.view()).hexdigest())
-                    for name, record in archive.records.items()
-                )
-            )
+            from archive.compare.executorch import executorch_parts  # noqa: PLC0415 (few files are some)
+
+            parts = executorch_parts(archive)
             return Digest(of, value_of(of, parts), parts)
         if archive.recognised.kind in TENSOR_KINDS:
             problem = (

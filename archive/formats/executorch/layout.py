@@ -28,11 +28,11 @@ ExecuTorch 1.5; ``runtime/executor/program.cpp`` and ``tensor_parser_portable.cp
 
 from __future__ import annotations
 
-from construct import Int8sl, Int8ul, Int32sl, Int32ul, Int64sl, Int64ul
+from construct import Float64l, Int8sl, Int8ul, Int32sl, Int32ul, Int64sl, Int64ul
 
 from archive.formats.schema import words
 from archive.formats.schema.fixed import Layout
-from archive.formats.schema.flatbuffer import Table, Text, Union, Unread, Vector
+from archive.formats.schema.flatbuffer import Table, Text, Union, Vector
 
 IDENTIFIER = b"ET12"
 HEADER_AT = 8
@@ -85,14 +85,22 @@ TENSOR = Table(
 INT = Table("Int", "int_val" / Int64sl)
 TENSOR_LIST = Table("TensorList", "items" / Vector(Int32sl) * "values")
 OPTIONAL_TENSOR_LIST = Table("OptionalTensorList", "items" / Vector(Int32sl) * "values; -1 for none")
-OTHERS = [Table(name) for name in ("String", "IntList", "DoubleList", "BoolList")]
-KINDS_OF_VALUES = [Table("Null"), INT, Table("Bool"), Table("Double"), TENSOR, *OTHERS]
 VALUE = Table(
     "EValue",
     "val_type" / Int8ul * "which table `val` is",
     "val"
     / Union(
-        Table("Null"), INT, Table("Bool"), Table("Double"), TENSOR, *OTHERS, TENSOR_LIST, OPTIONAL_TENSOR_LIST
+        Table("Null"),
+        INT,
+        Table("Bool", "bool_val" / Int8ul),
+        Table("Double", "double_val" / Float64l),
+        TENSOR,
+        Table("String", "string_val" / Text),
+        Table("IntList", "items" / Vector(Int64sl) * "values"),
+        Table("DoubleList", "items" / Vector(Float64l)),
+        Table("BoolList", "items" / Vector(Int8ul)),
+        TENSOR_LIST,
+        OPTIONAL_TENSOR_LIST,
     ),
 )
 OPERATOR = Table("Operator", "name" / Text, "overload" / Text)
@@ -113,7 +121,7 @@ BLOB_REFERENCE = Table(
     "location" / Int8ul * "0 in `backend_delegate_data`, 1 in `segments`",
     "index" / Int32ul,
 )
-COMPILE_SPEC = Table("CompileSpec", "key" / Text, "value" / Unread("[ubyte]"))
+COMPILE_SPEC = Table("CompileSpec", "key" / Text, "value" / Vector(Int8ul))
 DELEGATE = Table(
     "BackendDelegate",
     "id" / Text * "of the backend",

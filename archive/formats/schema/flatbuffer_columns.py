@@ -7,9 +7,11 @@ that has the field, or as many as each vector has; :meth:`Tables.number_vectors`
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from construct import FormatField
 
 from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError
@@ -19,6 +21,7 @@ from archive.formats.schema.flatbuffer import (
     SIZE,
     VTABLE_HEAD,
     Table,
+    Text,
     Union,
     Vector,
     bounds,
@@ -27,11 +30,12 @@ from archive.formats.schema.flatbuffer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 
 DISTANCE, PLACE, REFERENCE = "<i4", "<u2", "<u4"
 """The types of a vtable's distance from its table, of a field's place in its table, and of references."""
+DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 class FlatBuffer:
@@ -76,8 +80,29 @@ class FlatBuffer:
         """What is expected of things in the buffer."""
         return f"{what} within {len(self):,} bytes"
 
+    @property
+    def data(self) -> memoryview:
+        """All bytes."""
+        return self._bytes.data
+
     def texts(self, places: np.ndarray, what: str) -> tuple[np.ndarray, Sequence[str]]:
         """The strings at some places (n): a number for each (n), -1 for none; and the text of each number."""
+        which, strings = self._strings(places, what)
+        numbers: dict[str, int] = {}
+        of_distinct = [
+            -1 if string is None else numbers.setdefault(decoded(string), len(numbers)) for string in strings
+        ]
+        return np.array(of_distinct, np.int64)[which], tuple(numbers)
+
+    def text_digests(self, places: np.ndarray, what: str) -> bytes:
+        """A digest of the string at each of some places (n), concatenated."""
+        which, strings = self._strings(places, what)
+        digests = [hashlib.sha256(b"" if string is None else b"'" + string).digest() for string in strings]
+        memory.take(len(which) * DIGEST_SIZE, what)
+        return b"".join(digests[number] for number in which.tolist())
+
+    def _strings(self, places: np.ndarray, what: str) -> tuple[np.ndarray, list[bytes | None]]:
+        """The number of each place among the distinct ones (n), and the bytes at each of these."""
         distinct, which = np.unique(places, return_inverse=True)
         lengths = np.zeros(len(distinct), np.int64)
         is_there = distinct != NOTHING
@@ -88,14 +113,12 @@ class FlatBuffer:
             raise LimitError("name_bytes", most, longest, what=what)
         if int(lengths.sum()) > len(self):
             raise ArchiveError(f"{what} share bytes")
-        numbers: dict[str, int] = {}
-        of_distinct = [
-            numbers.setdefault(decoded(self._bytes[start : start + length].tobytes()), len(numbers))
-            if start > NOTHING + SIZE
-            else -1
-            for start, length in zip((distinct + SIZE).tolist(), lengths.tolist(), strict=True)
+        starts = (distinct + SIZE).tolist()
+        strings = [
+            self._bytes[start : start + length].tobytes() if start > NOTHING + SIZE else None
+            for start, length in zip(starts, lengths.tolist(), strict=True)
         ]
-        return np.array(of_distinct, np.int64)[which], tuple(numbers)
+        return which, strings
 
 
 def column_type(form: str) -> type[np.generic]:
@@ -237,6 +260,36 @@ class Tables:
         stops = starts + SIZE + self._buffer.numbers(starts, REFERENCE, f"the length of {self._what(name)}")
         self._buffer.check(stops > len(self._buffer), starts, self._buffer.within(self._what(name)))
         return starts, np.minimum(-(-(stops + 1) // SIZE) * SIZE, len(self._buffer))
+
+    def content(self, without: Collection[str]) -> Iterator[bytes | memoryview]:
+        """What the tables and all those in them say, as bytes that are the same wherever it is in the buffer.
+
+        If one of them has a field that isn't declared, all bytes of the buffer count.
+
+        Args:
+            without: fields that are left out: ``Chain.stacktrace``.
+        """
+        if (self._vtable_sizes > VTABLE_HEAD + 2 * len(self._declared.fields)).any():
+            yield self._buffer.data
+        for name, field in self._declared.fields.items():
+            item = field.item
+            if self._what(name) in without:
+                continue
+            if isinstance(item, FormatField):
+                yield self.numbers(name).tobytes()
+            elif item is Text:
+                yield self._buffer.text_digests(self.references(name), self._what(name))
+            elif isinstance(item, Union):
+                for _, _, tables in self.union(name):
+                    yield from tables.content(without)
+            elif isinstance(item, Vector) and isinstance(item.item, FormatField):
+                _, counts, numbers = self.number_vectors(name)
+                yield counts.tobytes()
+                yield numbers.tobytes()
+            else:
+                found, tables = self.vectors(name) if isinstance(item, Vector) else self.tables(name)
+                yield found.tobytes()
+                yield from tables.content(without)
 
     def _what(self, name: str) -> str:
         return f"{self._declared.name}.{name}"
