@@ -194,7 +194,9 @@ def test_a_field_that_is_not_declared_makes_all_bytes_count() -> None:
     data = memoryview(struct.pack("<I4s", 16, b"TEST") + vtable + table)
     x, y = "x" / Int32sl, "y" / Int32sl
     for fields, wanted in [((x, y), []), ((x,), [data])]:
-        *all_bytes, number = list(FlatBuffer(data, b"TEST").root(Table("Point", *fields)).content(["Point.y"]))
+        *all_bytes, number = list(
+            FlatBuffer(data, b"TEST").root(Table("Point", *fields)).content(["Point.y"])
+        )
         assert (all_bytes, number) == (wanted, struct.pack("<q", 7))
 
 

@@ -104,6 +104,7 @@ OF_THE_PROCESS = ": what it does or returns belongs to this process, and no tabl
 SYSTEM = frozenset(
     [
         *(
+            "_decimal",
             "_locale",
             "_posixsubprocess",
             "_signal",
@@ -118,15 +119,25 @@ SYSTEM = frozenset(
         *("time", "tracemalloc", "winreg"),
     ]
 )
-"""Modules in C whose functions ask or change the system, the clock or the interpreter."""
+"""Modules in C whose functions ask or change the system, the clock or the interpreter.
+
+Functions of ``decimal`` say ``_decimal`` since Python 3.14.
+"""
 HARMLESS_FUNCTIONS = {
-    "decimal": frozenset(["localcontext"]),
+    **dict.fromkeys(["decimal", "_decimal"], frozenset(["localcontext"])),
     "posix": frozenset(["fspath"]),
     "nt": frozenset(["fspath"]),
     "time": frozenset(["struct_time"]),
 }
 """Their functions that do neither; nor do those for paths as texts, whose names begin with ``_path_``."""
-SHOWN = {"posix": "os", "nt": "os", "_signal": "signal", "_locale": "locale", "_thread": "threading"}
+SHOWN = {
+    "_decimal": "decimal",
+    "posix": "os",
+    "nt": "os",
+    "_signal": "signal",
+    "_locale": "locale",
+    "_thread": "threading",
+}
 TORCH = frozenset(["torch", "torch._C"])
 LOOKED_AT = SYSTEM | TORCH | {"_thread"}
 DEFAULT = torch.default_generator

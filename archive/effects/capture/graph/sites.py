@@ -280,7 +280,7 @@ def span_of(code: CodeType, position: Position | None) -> Span | None:
 # --- code uses
 
 READS, SETS = ("LOAD_ATTR", "LOAD_METHOD"), "STORE_ATTR"
-NOT_OF_VARIABLES = (*READS, "LOAD_GLOBAL", "LOAD_NAME", "LOAD_CONST")
+NOT_OF_VARIABLES = (*READS, "LOAD_GLOBAL", "LOAD_NAME")
 GLOBAL_SETS = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME", "DELETE_NAME")
 
 
@@ -318,25 +318,39 @@ def uses_of(code: CodeType, variable: str) -> list[AttributeUse] | None:
     for each in codes_in(code):
         steps = [step for step in dis.get_instructions(each) if step.opname != "EXTENDED_ARG"]
         for place, step in enumerate(steps):
-            if _loads(step, variable):
-                uses_here = _uses_at(steps, place + 1)
+            if _loads(each, step, variable):
+                on_top = loaded(step).index(variable) == len(loaded(step)) - 1
+                uses_here = _uses_at(steps, place + 1) if on_top else None
                 if uses_here is None:
                     return None
                 uses += uses_here
     return uses
 
 
-def _loads(step: dis.Instruction, variable: str) -> bool:
-    """Whether an instruction reads a variable; ``LOAD_CLOSURE`` only passes it to an inner function."""
-    if not step.opname.startswith("LOAD_") or step.opname in (*NOT_OF_VARIABLES, "LOAD_CLOSURE"):
+def loaded(step: dis.Instruction) -> tuple[str, ...]:
+    """The names that an instruction loads: variables, globals, attributes.
+
+    Since Python 3.13 one instruction may load two variables, or store one and load another.
+    """
+    if step.opname == "LOAD_CONST" or "LOAD_" not in step.opname:
+        return ()
+    names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+    return names[1:] if step.opname.startswith("STORE_") else names
+
+
+def _loads(code: CodeType, step: dis.Instruction, variable: str) -> bool:
+    """Whether an instruction reads a variable, rather than pass its cell to an inner function.
+
+    Cells are passed by ``LOAD_CLOSURE``, and since Python 3.13 by the instructions that read other variables.
+    """
+    is_cell = variable in code.co_cellvars or variable in code.co_freevars
+    if step.opname in (*NOT_OF_VARIABLES, "LOAD_CLOSURE") or (is_cell and "LOAD_FAST" in step.opname):
         return False
-    return variable in step.argval if isinstance(step.argval, tuple) else step.argval == variable
+    return variable in loaded(step)
 
 
 def _uses_at(steps: list[dis.Instruction], place: int) -> list[AttributeUse] | None:
     """The uses of an object that has just been read: a chain of attributes, the last of which may be set."""
-    if isinstance(steps[place - 1].argval, tuple):
-        return None
     names: list[str] = []
     while True:
         step = steps[place]
@@ -425,7 +439,7 @@ def asks_super_alone(code: CodeType, name: str) -> bool:
 def first_read(code: CodeType, name: str) -> Position | None:
     """The place where some code first reads a variable; None if it does not."""
     for instruction in dis.get_instructions(code):
-        if instruction.argval == name and instruction.opname.startswith("LOAD_"):
+        if name in loaded(instruction):
             return position_of(code, instruction.offset // 2)
     return None
 

@@ -26,7 +26,11 @@ PUSHES = frozenset(
     (
         "LOAD_FAST",
         "LOAD_FAST_CHECK",
+        "LOAD_FAST_BORROW",
+        "LOAD_FAST_LOAD_FAST",
+        "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
         "LOAD_CONST",
+        "LOAD_SMALL_INT",
         "LOAD_GLOBAL",
         "LOAD_NAME",
         "LOAD_DEREF",
@@ -50,8 +54,10 @@ TAKES = {
     "CONVERT_VALUE": 1,
 }
 """Values that other instructions take from the top of the stack."""
-CALL_EXTRA = 2
-"""Values that a call takes besides its arguments: the function, and ``self`` or nothing."""
+OF_FUNCTION = 2
+"""Values below a call's arguments: the function, and ``self`` or nothing."""
+CALLS = {"CALL": 0, "CALL_KW": 1}
+"""Values above them: since Python 3.13 the names of keyword arguments."""
 FORMATTING = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")
 
 
@@ -160,16 +166,18 @@ def _followed(instructions: Iterator[dis.Instruction]) -> int | None:
         name, arg = instruction.opname, instruction.arg or 0
         if instruction.is_jump_target:
             return None
-        if name == "CALL" and above < arg:
+        if name in CALLS and above < arg + CALLS[name]:
             return instruction.offset
         if name == "BUILD_STRING" and above < arg:
             above = 0
             continue
         if name in NO_OPCODES:
             continue
-        if _taken(name, arg) > above:
+        taken = _taken(name, arg)
+        if taken > above:
             return None
-        above += -arg - 1 if name == "CALL" else dis.stack_effect(instruction.opcode, instruction.arg)
+        is_call = name in CALLS
+        above += 1 - taken if is_call else dis.stack_effect(instruction.opcode, instruction.arg)
     return None
 
 
@@ -177,8 +185,8 @@ def _taken(name: str, arg: int) -> float:
     """How many values an instruction takes; more than there are, if it is unknown."""
     if name in PUSHES:
         return 0
-    if name == "CALL":
-        return arg + CALL_EXTRA
+    if name in CALLS:
+        return arg + OF_FUNCTION + CALLS[name]
     if name in ("BUILD_STRING", "BUILD_TUPLE", "BUILD_LIST"):
         return arg
     if name == "FORMAT_VALUE":
