@@ -199,7 +199,7 @@ handles or its log name, or by the only one that nothing contradicts; else it st
 def answer_head(router: APIRouter) -> None:
     """Let HEAD give the headers of whatever GET gives (RFC 9110, section 9.1)."""
     for route in list(router.routes):
-        if isinstance(route, APIRoute) and "GET" in route.methods:
+        if isinstance(route, APIRoute) and "GET" in (route.methods or ()):
             path = route.path.removeprefix(router.prefix)
             router.add_api_route(path, route.endpoint, methods=["HEAD"], include_in_schema=False)
 

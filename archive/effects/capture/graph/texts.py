@@ -161,7 +161,7 @@ def call_of(code: CodeType, offset: int) -> int | None:
 
 def _followed(instructions: Iterator[dis.Instruction]) -> int | None:
     """Follow a text on top of the stack to the call that takes it."""
-    above = 0
+    above: float = 0
     for instruction in instructions:
         name, arg = instruction.opname, instruction.arg or 0
         if instruction.is_jump_target:
