@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from archive.describe.inventory import NO_FINDINGS, NO_LEAKS, extended
+from archive.describe.inventory import NO_DIGEST, NO_FINDINGS, NO_LEAKS, extended
 from archive.reader.recognition import ZIP_KINDS
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def with_digest(row: InventoryRow, source: Source, limits: Limits) -> InventoryR
     from archive.compare.digest import digest  # noqa: PLC0415 (by request)
 
     if row.files > 1:
-        return replace(row, unread=[*row.unread, "digest: the model is in several files"])
+        return replace(row, unread=[*row.unread, NO_DIGEST])
     of: Of = "model" if row.kind in ZIP_KINDS else "file"
     what = "all bytes, for the digest"
     return extended(row, what, lambda: {"digest": str(digest(source, of=of, limits=limits))})

@@ -83,7 +83,8 @@ LONGEST_TEXT = 80
 """Characters of a release or a version."""
 NO_LEAKS = "leaks: not looked for in files of this kind"
 NO_FINDINGS = "verify: does not check files of this kind"
-"""With ``NO_LEAKS``: what cannot be read of a file, however often it is tried."""
+NO_DIGEST = "digest: the model is in several files"
+"""With ``NO_LEAKS`` and ``NO_FINDINGS``: questions that do not apply to a file, however sound it is."""
 NOT_FETCHED = "not fetched"
 """Ends what was not read of a remote file, and may be sound."""
 NAMED = "the file's own word"
@@ -153,7 +154,7 @@ class InventoryRow:
     @property
     def problems(self) -> Sequence[str]:
         """What of ``unread`` would have been read of a sound file of this kind."""
-        return [why for why in self.unread if why not in {NO_LEAKS, NO_FINDINGS}]
+        return [why for why in self.unread if why not in {NO_LEAKS, NO_FINDINGS, NO_DIGEST}]
 
     @property
     def is_sound(self) -> bool:

@@ -165,10 +165,9 @@ def remarks(totals: Totals) -> list[str]:
         f"{DUPLICATES[by]}: {counted(same.files, 'file')}, {same.size or 0:,} bytes"
         for by, same in sorted(totals.same.items())
     ]
-    if totals.elements_unknown:
-        lines.append(f"elements are not known: {counted(totals.elements_unknown, 'file')}")
-    if totals.unread or totals.unsound:
-        how = [f"{totals.unread:,} could not be read"] * (totals.unread > 0)
-        how += [f"{totals.unsound:,} only in part, or with errors"] * (totals.unsound > 0)
-        lines.append(f"broken: {counted(totals.unread + totals.unsound, 'file')}; {', '.join(how)}")
-    return lines
+    counts = {
+        "elements are not known": totals.elements_unknown,
+        "could not be read": totals.unread,
+        "read only in part, or with errors": totals.unsound,
+    }
+    return lines + [f"{what}: {counted(count, 'file')}" for what, count in counts.items() if count]

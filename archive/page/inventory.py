@@ -99,7 +99,7 @@ class InventoryPage:
         others = [[str(kind), count] for kind, count in sorted(totals.others.items())]
         tables = [
             _sums("By kind", "Kind", totals.by_kind),
-            _sums("By release", "Release", totals.by_release),
+            _sums("By writer", "Written by", totals.by_release),
         ]
         if others:
             headings = [["Kind", "text"], ["Files", "number"]]
@@ -116,7 +116,7 @@ def _state(row: InventoryRow, same_as: str) -> tuple[str, str]:
         return IN_PART, "warning"
     if same_as:
         return same_as, "note"
-    return ("well", "well") if row.findings == {} else ("not checked", "")
+    return ("not checked", "") if row.findings is None else ("well", "well")
 
 
 def _words(counts: Mapping[str, object] | None) -> str:

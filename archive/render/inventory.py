@@ -77,7 +77,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 def totals_text(totals: Totals) -> Printed:
     """The sums by kind and by release, and how many files are there twice."""
     kinds = _table("kind", totals.by_kind, totals.all)
-    releases = _table("release", totals.by_release, totals.all)
+    releases = _table("written by", totals.by_release, totals.all)
     return ["", kinds, "", releases, "", *remarks(totals)]
 
 

@@ -163,14 +163,14 @@ def test_the_sentence_names_all_commands_that_work() -> None:
     )
 
 
-WORKS = re.compile(r"(?P<but>all commands but )?(?P<names>`\w+`(?:(?:, | and )`\w+`)*) work on")
+WORKS = re.compile(r"(?P<but>all commands but )?(?P<names>`\w+`(?:(?:, | and )`\w+(?: --of weights)?`)*) work on")
 
 
 def said_to_work(sentence: str) -> set[str]:
     """The commands that a sentence says work on a file."""
     found = WORKS.search(sentence)
     assert found, sentence
-    names = set(re.findall(r"`(\w+)`", found["names"]))
+    names = set(re.findall(r"`(\w+)[^`]*`", found["names"]))
     return COMMAND_KINDS.keys() - names if found["but"] else names
 
 

@@ -203,7 +203,7 @@ def test_what_is_broken_is_no_original_and_no_copy(
     first, second = sorted(map(str, sound))
     assert "the same" not in lines[str(broken)] + lines[first]
     assert lines[second].endswith(f"likely the same as {first}")
-    assert "broken: 1 file; 1 only in part, or with errors" in done.stdout
+    assert "read only in part, or with errors: 1 file" in done.stdout
 
 
 def test_files_that_verify_does_not_find_well_are_broken(zoo: Path) -> None:
@@ -215,8 +215,9 @@ def test_files_that_verify_does_not_find_well_are_broken(zoo: Path) -> None:
     (zoo / "flipped.ptl").write_bytes(data)
     verified = called("verify", zoo).stdout.splitlines()[-1]
     number, well = (int(found) for found in re.findall(r"(\d+) (?:files|well)", verified))
-    said = called("inspect", zoo, "--verify").stdout.splitlines()[-1]
-    assert said == f"broken: {number - well} files; 3 could not be read, 1 only in part, or with errors"
+    said = called("inspect", zoo, "--verify").stdout.splitlines()[-2:]
+    assert said == ["could not be read: 3 files", "read only in part, or with errors: 1 file"]
+    assert number - well == 3 + 1
 
 
 def test_a_name_that_reads_as_a_formula_is_none_in_a_spreadsheet(zoo: Path, monkeypatch: Any) -> None:  # noqa: ANN401
@@ -241,7 +242,7 @@ def test_text_has_a_line_for_each_and_sums(zoo: Path) -> None:
     assert total.split()[1:3] == ["4", f"{sum(row['size'] for row in rows(zoo) if 'size' in row):,}"]
     assert lines[-2:] == [
         "Probable duplicates: 1 file, 12,466 bytes",
-        "broken: 1 file; 1 could not be read",
+        "could not be read: 1 file",
     ]
 
 
@@ -274,6 +275,42 @@ def test_a_page_has_all_rows_and_sums_and_lets_nothing_in(zoo: Path) -> None:
     assert files["state"][same] == files["same_as"][same]
     assert any("--verify" in note for note in folder["notes"])
     assert page == called("inspect", zoo, "--format", "html").stdout.encode()
+
+
+def test_a_page_says_well_of_what_verify_finds_well(tmp_path: Path) -> None:
+    """A note is no fault: the column of findings has it."""
+    called("split", STACK, "-o", tmp_path / "split.ptl", "-c", tmp_path / "companion")
+    for name, file in (("sound.ptl", STACK), ("state_dict.pt", KINDS / "state_dict.pt")):
+        shutil.copy(file, tmp_path / name)
+    (tmp_path / "companion").unlink()
+    page = called("inspect", tmp_path, "--verify", "--format", "html").stdout.encode()
+    files = data_of(page)["folder"]["files"]
+    assert dict(zip(files["file"], zip(files["state"], files["findings"], strict=True), strict=True)) == {
+        "sound.ptl": ("well", "none"),
+        "split.ptl": ("well", "note 1"),
+        "state_dict.pt": ("not checked", ""),
+    }
+    last = called("verify", tmp_path).stdout.splitlines()[-1]
+    assert last.startswith("2 files: 2 well (1 with warnings or notes)")
+
+
+def test_a_digest_that_does_not_apply_is_no_damage(tmp_path: Path) -> None:
+    """The elements of this model are in a file beside it."""
+    for name in ("outside.onnx", "outside.bin"):
+        shutil.copy(FIXTURES / "zoo" / name, tmp_path)
+    done = called("inspect", tmp_path, "--digest")
+    assert "not read: digest: the model is in several files" in done.stdout
+    assert "or with errors" not in done.stdout
+    (tmp_path / "outside.bin").unlink()
+    assert "read only in part, or with errors: 1 file" in called("inspect", tmp_path, "--digest").stdout
+
+
+@pytest.mark.parametrize("name", ["model.gguf", "legacy.pt", "tensors.safetensors", "program.pte"])
+def test_digest_is_advised_as_it_works(name: str) -> None:
+    advice = ADVICE[inventoried(KINDS / name).kind]
+    (words,) = re.findall("`(digest[^`]*)`", advice)
+    assert called(*words.split(), KINDS / name).exit_code == 0
+    assert (called("digest", KINDS / name).exit_code == 0) == (words == "digest")
 
 
 def test_options_of_an_inventory_go_with_one(zoo: Path) -> None:

@@ -151,10 +151,12 @@ WORDS_KINDS = {FileKind.HTML, FileKind.JSON, FileKind.TEXT, FileKind.EMPTY}
 """Those of them in which no byte is a model's: one may be in what is packed, or what nobody recognises."""
 LOG_KINDS = {*WORDS_KINDS, FileKind.GZIP, FileKind.UNKNOWN}
 """Kinds of files that may be logs, which are read inflated."""
+TENSORS_DIGESTED = "digest --of weights"
+"""How ``digest`` takes a file of tensors, which has no model around them."""
 FOLDER_KINDS = {
     **{command: kinds - {FileKind.ZIP} for command, kinds in COMMAND_KINDS.items()},
     "digest": ZIP_KINDS | {FileKind.EXECUTORCH},
-    "digest --of weights": OPENED_KINDS,
+    TENSORS_DIGESTED: OPENED_KINDS,
     "digest --of debug": ZIP_KINDS | {FileKind.COMPANION},
     "digest --of file": {*FileKind} - NO_MODEL_KINDS - {FileKind.LINK, FileKind.EMPTY_FOLDER},
     "redact": REDACTED_KINDS,
@@ -221,13 +223,19 @@ def commands_on(kind: FileKind) -> str:
     others = [command for command, kinds in COMMAND_KINDS.items() if kind not in kinds]
     if len(others) <= FEW:
         return f"all commands but {_listed(others)} work on"
-    return f"{_listed([command for command in COMMAND_KINDS if command not in others])} work on"
+    return f"{_listed(_on(kind))} work on"
+
+
+def _on(kind: FileKind) -> Sequence[str]:
+    """The commands that work on a kind of files, as they are called for it."""
+    works = [command for command, kinds in COMMAND_KINDS.items() if kind in kinds]
+    digest = "digest" if kind in FOLDER_KINDS["digest"] else TENSORS_DIGESTED
+    return [digest if command == "digest" else command for command in works]
 
 
 def commands_without_debug_info(kind: FileKind) -> str:
     """Those among them that have something to do for a file without debug info."""
-    works = [command for command, kinds in COMMAND_KINDS.items() if kind in kinds]
-    return f"{_listed([command for command in works if command not in OF_DEBUG_INFO])} work on"
+    return f"{_listed([command for command in _on(kind) if command not in OF_DEBUG_INFO])} work on"
 
 
 def split_advice(kind: FileKind) -> str:
