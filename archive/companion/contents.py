@@ -15,12 +15,12 @@ from archive.base.quick_dataclass import dataclass
 from archive.container.names import as_bytes, as_text
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
 from archive.formats.release_label import checked_label
-from archive.normalform.columns import BY_NAME
+from archive.normalform.columns import BY_NAME, NO_ROW
 from archive.normalform.pool import Pool, record_names
 from archive.normalform.records import DebugRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from archive.base.strings import StringTable
     from archive.formats.elf.model import SectionTable
@@ -32,6 +32,8 @@ OBJECT_TABLE: tuple[str, ...] = ("object.start", "object.sections", "object.name
 
 LABEL = "file.label"
 """The column of the release's label."""
+LINE_DIGESTS: tuple[str, ...] = ("code.name", "code.lines", "digest.line")
+"""The columns of the digests of lines of code."""
 REPLACED: tuple[str, ...] = ("replaced.name", "replaced.by")
 """The columns of records that the redacted archive has under other names."""
 
@@ -97,18 +99,30 @@ class Contents:
 
     def unlabelled(self) -> Contents:
         """The same as before it got a label: companions that differ in theirs say the same."""
-        if LABEL not in self.columns:
+        return self._without({LABEL})
+
+    def without_line_digests(self) -> Contents:
+        """The same as ``split`` makes it without ``--fingerprints``."""
+        return self._without(LINE_DIGESTS)
+
+    def _without(self, names: Collection[str]) -> Contents:
+        """The same without some columns, and without the strings that only these refer to."""
+        taken = {name: values for name, values in self.columns.items() if name in names}
+        if not taken:
             return self
-        last = len(self.strings) - 1
-        others = {name: values for name, values in self.columns.items() if name != LABEL}
-        is_own = all(
-            not np.any(values == last) for name, values in others.items() if BY_NAME[name].refers == "string"
-        )
-        strings = self.strings
-        if is_own and int(self.columns[LABEL][0]) == last:
-            kept = {name: getattr(strings, name)[:last] for name in ("buffer", "start", "length")}
-            strings = replace(strings, **kept)
-        return replace(self, form=replace(self.form, columns=others, strings=strings))
+        columns = {name: values for name, values in self.columns.items() if name not in names}
+        references = {name: values for name, values in columns.items() if BY_NAME[name].refers == "string"}
+        is_kept = np.ones(len(self.strings) + 1, np.bool_)  # the last one is NO_ROW's
+        for name in taken:
+            if BY_NAME[name].refers == "string":
+                is_kept[taken[name]] = False
+        for values in references.values():
+            is_kept[values] = True
+        numbers = np.append(np.cumsum(is_kept[:-1]) - 1, NO_ROW)
+        columns |= {name: numbers[values] for name, values in references.items()}
+        places = ("buffer", "start", "length")
+        kept = {name: getattr(self.strings, name)[is_kept[:-1]] for name in places}
+        return replace(self, form=replace(self.form, columns=columns, strings=replace(self.strings, **kept)))
 
     @cached_property
     def records(self) -> DebugRecords:

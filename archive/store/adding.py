@@ -20,6 +20,7 @@ from archive.base import memory
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, in_file, one_line, several, shown
 from archive.base.strings import decoded
+from archive.companion.contents import LINE_DIGESTS
 from archive.companion.magic import is_companion
 from archive.companion.parse import parse_companion
 from archive.formats.record_kinds import KINDS_TO_SOURCE, MetadataKind, place_of_companion
@@ -195,37 +196,56 @@ def check_labels(labels: Sequence[str], name: str) -> None:
 def with_notes(new: NewCompanion, kept: Inflated, limits: Limits) -> NewCompanion:
     """A companion with line digests of its code: its own ones, or those kept under its archive id.
 
-    Archives of one id have the same code. Where the new companion adds nothing but its lines or labels, the
-    kept one gets them.
+    Archives of one id have the same code. Where the new companion adds nothing but lines noted beside it or
+    labels, the kept one gets them. One that brings line digests itself gets the kept one's labels.
     """
-    notes = new.notes
-    if not notes.lines and kept.notes.lines:
-        notes = replace(notes, lines=kept.notes.lines)
-    adds = (notes.lines and not kept.notes.lines) or not set(notes.labels) <= set(kept.notes.labels)
-    if adds and holds(kept, new.parts):
-        labels = united(kept.notes.labels, notes.labels)
-        notes = replace(kept.notes, lines=kept.notes.lines or notes.lines, labels=labels)
-        parts = CompanionParts(Given.of(kept, limits).data, notes.built(), bytes(kept.plain))
-        return NewCompanion(parts, notes, new.facts)
-    return NewCompanion(new.parts._replace(notes=notes.built()), notes, new.facts)
+    notes, data, plain = new.notes, new.parts.data, new.parts.plain
+    if is_same(kept, new.parts):
+        notes = replace(notes, labels=united(kept.notes.labels, notes.labels))
+        is_kept = has_lines(kept.notes, kept.plain) or not _has_lines(plain)
+        if is_kept and not holds_all(kept, new):
+            lines = {} if _has_lines(kept.plain) else kept.notes.lines or notes.lines
+            notes = replace(kept.notes, lines=lines, labels=notes.labels)
+            data, plain = Given.of(kept, limits).data, bytes(kept.plain)
+    notes = replace(notes, lines=notes.lines or kept.notes.lines)
+    return NewCompanion(CompanionParts(data, notes.built(), plain), notes, new.facts)
 
 
 def holds_all(kept: Inflated, new: NewCompanion) -> bool:
     """Whether the kept companion has the facts of a new one, its line digests and its labels."""
-    has_lines = bool(kept.notes.lines) or not new.notes.lines
-    return has_lines and set(new.notes.labels) <= set(kept.notes.labels) and holds(kept, new.parts)
+    lacks_lines = has_lines(new.notes, new.parts.plain) and not has_lines(kept.notes, kept.plain)
+    return not lacks_lines and set(new.notes.labels) <= set(kept.notes.labels) and is_same(kept, new.parts)
 
 
-def holds(kept: Inflated, parts: CompanionParts) -> bool:
-    """Whether what is kept is a companion, or holds the same facts in another layout."""
+def has_lines(notes: KeptNotes, plain: bytes | memoryview) -> bool:
+    """Whether a companion has line digests: itself, or noted beside it."""
+    return bool(notes.lines) or _has_lines(plain)
+
+
+def is_same(kept: Inflated, parts: CompanionParts) -> bool:
+    """Whether a companion has the facts of the kept one, in any layout; either may lack line digests."""
     if kept.header.digest == digest_of(parts.data):
         return True
-    return _content(kept.plain) == _content(parts.plain)
+    if _has_lines(kept.plain) and _has_lines(parts.plain):
+        return _content(kept.plain) == _content(parts.plain)
+    return _content(kept.plain, lines=False) == _content(parts.plain, lines=False)
 
 
-def _content(plain: bytes | memoryview) -> tuple[dict[str, bytes], list[bytes], bytes]:
-    """All facts of a companion, in whichever layout and release: columns by name, strings, raw records."""
+def _has_lines(plain: bytes | memoryview) -> bool:
+    """Whether a companion itself has line digests."""
+    return LINE_DIGESTS[0] in parse_companion(memoryview(plain)).columns
+
+
+def _content(
+    plain: bytes | memoryview, *, lines: bool = True
+) -> tuple[dict[str, bytes], list[bytes], bytes]:
+    """All facts of a companion, in whichever layout and release: columns by name, strings, raw records.
+
+    Args:
+        lines: with its line digests, if it has any.
+    """
     parsed = parse_companion(memoryview(plain)).unlabelled()
+    parsed = parsed if lines else parsed.without_line_digests()
     columns: dict[str, bytes] = {
         name: np.ascontiguousarray(values, "<i8").tobytes() for name, values in parsed.columns.items()
     }
@@ -234,7 +254,10 @@ def _content(plain: bytes | memoryview) -> tuple[dict[str, bytes], list[bytes], 
 
 def differing(kept: Inflated, parts: CompanionParts) -> str:
     """How a companion differs from the one that is kept under its archive id, in words."""
-    was, now = (dict.fromkeys(_content(plain)[1]) for plain in (kept.plain, parts.plain))
+    both = [_content(plain, lines=False) for plain in (kept.plain, parts.plain)]
+    if both[0] == both[1]:
+        return "not the digests of its lines"
+    was, now = (dict.fromkeys(strings) for _, strings, _ in both)
     new, old = ([text for text in some if text not in others] for some, others in ((now, was), (was, now)))
     if not (new or old):
         return "not what leads to its source, as where the same text stands at other lines"
@@ -244,7 +267,7 @@ def differing(kept: Inflated, parts: CompanionParts) -> str:
 
 
 def content_of(kept: Inflated) -> str:
-    """A digest, in hex, of all that :func:`holds` compares, and of line digests and labels beside it."""
+    """A digest, in hex, of all that :func:`is_same` compares, and of line digests and labels beside it."""
     columns, strings, raw = _content(kept.plain)
     pairs = [*sorted(kept.notes.lines.items()), *sorted(columns.items())]
     pairs += [("label", label.encode()) for label in sorted(kept.notes.labels)]

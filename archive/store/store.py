@@ -17,8 +17,8 @@ from archive.store.adding import (
     TakenError,
     check_labels,
     differing,
-    holds,
     holds_all,
+    is_same,
     kin_of,
     made_of,
     new_of,
@@ -175,8 +175,8 @@ class Store(Closing):
         data = smallest(new.parts, kin_of(new.facts, known), self._files)
         with self.folder.locked() as is_unchanged:
             entries = self._catalogue.while_locked(is_unchanged=is_unchanged)
-            is_same = self._holds(key, new, others=replace)
-            if is_same and key in entries:
+            is_kept = self._holds(key, new, others=replace)
+            if is_kept and key in entries:
                 return Addition(entries[key], "same")
             if (owner := self._catalogue.owner_of(new.facts.prefix, key)) is not None:
                 raise taken_prefix(new.facts.prefix, owner.name)
@@ -223,7 +223,7 @@ class Store(Closing):
                     in_python="replace=True",
                 ) from error
             return False
-        if not holds(kept, new.parts) and not others:
+        if not is_same(kept, new.parts) and not others:
             name = name_of_kept(kept.notes.file, archive_id)
             raise TakenError(
                 f"is kept already with other debug info, {labels_in_words(name, kept.notes.labels)}: the "

@@ -99,6 +99,34 @@ def test_the_same_facts_in_another_profile_are_kept_already(store: Store) -> Non
     assert store.companion(id_of(1)) == kin(1, packed=True)
 
 
+def test_line_digests_are_added_to_an_equal_companion_and_never_taken_away(
+    store: Store, tmp_path: Path
+) -> None:
+    model = FIXTURES / "releases" / "torch-2.13.0" / "nested.pt"
+    for name in ("without", "with"):
+        archive.split(model, tmp_path / "s.pt", tmp_path / name, force=True, fingerprints=name == "with")
+    store.add(tmp_path / "without", label="1.0")
+    added = store.add(tmp_path / "with", label="1.1")
+    assert (added.outcome, added.entry.labels) == ("replaced", ("1.0", "1.1"))
+    kept = store.companion(added.entry.archive_id)
+    assert kept == (tmp_path / "with").read_bytes()
+    for source in (tmp_path / "without", tmp_path / "with", model):  # the archive's own lines are the same
+        assert store.add(source).outcome == "same"
+        assert store.add(source, replace=True).outcome == "same"
+    assert store.add(model, label="1.2").outcome == "labelled"
+    assert store.companion(added.entry.archive_id) == kept
+    assert not [*store.check()]
+
+
+def test_a_companion_with_line_digests_is_the_same_where_the_archive_was_added(
+    store: Store, tmp_path: Path
+) -> None:
+    model = FIXTURES / "releases" / "torch-2.13.0" / "nested.pt"
+    archive.split(model, tmp_path / "s.pt", tmp_path / "with", fingerprints=True)
+    store.add(model)
+    assert store.add(tmp_path / "with").outcome == "same"
+
+
 def test_other_debug_info_of_an_archive_id_is_refused(store: Store) -> None:
     store.add(kin(1, line=10), name="one.ptdbg")
     with pytest.raises(TakenError, match=f"archive {id_of(1)}: is kept already with other debug info, one@"):
