@@ -9,6 +9,7 @@ of their answer is written.
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,8 @@ TORN_NOTE = (
     "a failure in a line that a container runtime cut, whose pieces are not all there or lie too far apart"
 )
 UNWRITABLE_NOTE = "left unexplained: what holds its lines has no way to write the explanation"
+NAMELESS = "nothing in the log names the model"
+OF_RELEASE = "only the label of a release in the log names the model"
 MAX_NOTES = 100
 MAX_NOTE = 500
 """Characters of a note."""
@@ -95,7 +98,7 @@ class LogExplainer:
         self.spending = spending
         self.explained = self.named = self.agreed = self.unknown = self.ambiguous = 0
         self.causes = Causes()
-        self._unproven = 0
+        self._unproven = Counter[str]()
         self._notes = FailureNotes(spending)
         self._times = LogTimes()
         self._outer: tuple[bytes, Above] = b"", Above()
@@ -123,15 +126,17 @@ class LogExplainer:
     def caveat(self) -> str:
         """The assumption of explanations that nothing proves; "" if there are none.
 
-        Proof is a unique handle, an id or a name of the model in the log, or a hash of a redaction. Code
-        isn't, though it is the model's: PyTorch prints five lines around a place, which leave out at least
-        the first lines of a class, and a version that differs above or below prints the same. Explanations
-        with a note of their own, since there was no code to compare, do not count.
+        Proof is a unique handle, an id or a name of the model in the log, or a hash of a redaction. The label
+        of a release isn't: other models may have it. Nor is code, though it is the model's: PyTorch prints
+        five lines around a place, which leave out at least the first lines of a class, and a version that
+        differs above or below prints the same. Explanations with a note of their own, since there was no code
+        to compare, do not count.
         """
-        if not self._unproven:
-            return ""
-        count = "1 failure is" if self._unproven == 1 else f"{self._unproven} failures are"
-        return f"nothing in the log names the model: {count} explained because nothing contradicts it"
+        caveats = []
+        for what, count in self._unproven.items():
+            failures = "1 failure is" if count == 1 else f"{count} failures are"
+            caveats.append(f"{what}: {failures} explained because nothing contradicts it")
+        return "; ".join(caveats)
 
     @bounded
     def explain(self, log: Iterable[bytes]) -> Iterator[bytes]:
@@ -241,7 +246,8 @@ class LogExplainer:
         self.causes.add(answer, first.number, self._times.of(outermost, above.nearest()))
         self.named += answer.is_named
         self.agreed += len(answer.models) > 1
-        self._unproven += not (failure.is_proof or answer.is_named or answer.is_unproven)
+        if not (failure.is_proof or answer.is_named or answer.is_unproven):
+            self._unproven[OF_RELEASE if answer.is_of_release else NAMELESS] += 1
         written, *others = lines
         for at, output in enumerate(others, 1):
             failure.stream.line(at).output = output

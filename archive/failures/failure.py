@@ -174,6 +174,7 @@ class Answer:
         text: its explanation; None where there is none.
         notes: the reason that there is none, or reservations: a line of the failure, from 0, and a text.
         is_named: whether the failure itself, or the log above it, names the model.
+        is_of_release: whether the log names the label of a release, which only says that others are not meant.
         is_possible: whether the model may have failed so: it explains the failure, or can't rule it out.
         cause: what failed; None where it is not explained.
         models: the files of the models that explain it so, where there are several models.
@@ -185,6 +186,7 @@ class Answer:
     text: bytes | None
     notes: tuple[tuple[int, str], ...] = ()
     is_named: bool = False
+    is_of_release: bool = False
     is_possible: bool = False
     cause: FailureCause | None = None
     models: tuple[str, ...] = ()

@@ -156,7 +156,7 @@ class FleetAnswers:
         is_named = naming is not None and not naming.is_release
         is_only = len(models) == 1 and (is_named or naming is None)
         if is_only and (only := next(self._asked(models, failure), None)):
-            answer = _explained([only._replace(answer=_with_remedy(only.answer))], is_named=is_named)
+            answer = _explained([only._replace(answer=_with_remedy(only.answer))], naming)
             return answer if answer.text is None else self._kept(key, failure, answer, naming)
         survey = self._survey(self._possible(models, failure, key), failure)
         if survey.problem:
@@ -170,9 +170,9 @@ class FleetAnswers:
             return _unexplained(failure, what, why, is_possible=True)
         texts = {candidate.answer.text for candidate in left}
         if len(left) == 1 and texts == {None} and not left[0].answer.is_split:
-            return _explained(left, is_named=is_named)  # for its own reason
+            return _explained(left, naming)  # for its own reason
         if len(texts) == 1 and None not in texts:
-            return self._kept(key, failure, _explained(left, is_named=is_named), naming)
+            return self._kept(key, failure, _explained(left, naming), naming)
         answer = _unexplained(failure, what, self._why(models, left, naming), left)
         return self._kept(key, failure, answer, naming) if left and None not in texts else answer
 
@@ -349,10 +349,12 @@ def _united(left: Sequence[Candidate]) -> list[Candidate]:
     return united
 
 
-def _explained(candidates: Sequence[Candidate], *, is_named: bool) -> Answer:
+def _explained(candidates: Sequence[Candidate], naming: NamingLine | None) -> Answer:
     """The answer of the first of some models that give the same."""
     first, files = candidates[0].answer, tuple(candidate.model.file for candidate in candidates)
-    return replace(first, is_named=first.is_named or is_named, models=files)
+    is_of_release = naming is not None and naming.is_release
+    is_named = first.is_named or (naming is not None and not is_of_release)
+    return replace(first, is_named=is_named, is_of_release=is_of_release, models=files)
 
 
 def _unexplained(failure: Failure, what: str, why: str, is_possible: object) -> Answer:
@@ -383,6 +385,6 @@ def _fits(left: Sequence[Candidate]) -> str:
 
 def _remedy(models: Sequence[Model]) -> str:
     """What to give so that a failure that fits several models becomes one's."""
-    lacking = sum(not model.has_code for model in models[:MOST_NAMED])
+    lacking = sum(not model.shows_code for model in models[:MOST_NAMED])
     archives = f"add the archive{'s' if lacking > 1 else ''}, " if lacking else ""
     return f"{archives}give the FILE that failed, or --id or --model for its name in the log"

@@ -98,10 +98,10 @@ class Model:
             return opened.companion is None and not opened.range_records
 
     @cached_property
-    def has_code(self) -> bool:
-        """Whether the file has the model's code: a companion by itself has none."""
+    def shows_code(self) -> bool:
+        """Whether a log can be compared with the model's code: it, or digests of its lines, are in the file."""
         with self.open() as opened:
-            return opened.has_code
+            return opened.has_code or bool(opened.line_digests)
 
     @cached_property
     def split_prefix(self) -> int:
@@ -198,7 +198,6 @@ class KeptModel(Model):
         self.entry = entry
 
     is_split = False
-    has_code = False
     split_prefix = 0
     label = ""  # its title has the labels of all its releases
 

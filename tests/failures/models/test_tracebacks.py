@@ -84,6 +84,19 @@ def test_of_several_companions_none_explains_code_that_it_cannot_compare(tmp_pat
     )
 
 
+def test_no_archive_is_asked_for_where_digests_of_lines_are_at_hand(tmp_path: Path) -> None:
+    """Both versions have the lines that the log shows: an archive would say no more."""
+    one, other = case("plain_free_functions.jit"), tmp_path / "other.pt"
+    archive.redact(one.path, other, tmp_path / "taken", paths="basename")
+    (folder := tmp_path / "companions").mkdir()
+    for fingerprints, note in ((False, "; add the archives, give"), (True, "; give the FILE that failed")):
+        for path in (one.path, other):
+            companion = folder / f"{path.stem}.ptdbg"
+            archive.split(path, tmp_path / "small", companion, fingerprints=fingerprints, force=True)
+        *_, ambiguous, (said,) = explained(one, [folder])
+        assert (ambiguous, note in said) == (1, True)
+
+
 def test_one_companion_explains_it_and_the_note_says_that_nothing_proves_it(tmp_path: Path) -> None:
     one = case("plain_free_functions.jit")
     text, done, _, (note,) = explained(one, [halved(tmp_path, one)])
