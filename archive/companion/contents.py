@@ -113,9 +113,9 @@ class Contents:
         columns = {name: values for name, values in self.columns.items() if name not in names}
         references = {name: values for name, values in columns.items() if BY_NAME[name].refers == "string"}
         is_kept = np.ones(len(self.strings) + 1, np.bool_)  # the last one is NO_ROW's
-        for name in taken:
+        for name, values in taken.items():
             if BY_NAME[name].refers == "string":
-                is_kept[taken[name]] = False
+                is_kept[values] = False
         for values in references.values():
             is_kept[values] = True
         numbers = np.append(np.cumsum(is_kept[:-1]) - 1, NO_ROW)

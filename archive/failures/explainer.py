@@ -31,6 +31,7 @@ from archive.failures.log.beginnings import (
 )
 from archive.failures.log.forms import Unwritable
 from archive.failures.log.lines import InnerLines, Lines
+from archive.failures.log.python_tracebacks import lines_of_traceback
 from archive.failures.log.quiet import has_failure, loud_places
 from archive.failures.log.recoding import in_latin, in_utf8
 from archive.failures.log.strings import explained_strings
@@ -223,6 +224,7 @@ class LogExplainer:
         failure = failure_at(beginning, above)
         if failure is None:
             return None
+        failure.lines_of_traceback = lines_of_traceback(above.nearest())
         answer, first = self.answers.answer(failure), failure.stream.line(0)
         if answer is None and failure.has_source(next(above.nearest(), b"")):
             return first.data

@@ -68,6 +68,8 @@ class Failure(ABC):
     """The error message that it shows; "" where none is known."""
     problem = ""
     """Why no model can explain it; "" where one may."""
+    lines_of_traceback = 0
+    """Lines above it that are of its Python traceback."""
 
     def __init__(self, stream: LogStream) -> None:
         self.stream = stream
@@ -174,7 +176,7 @@ class Answer:
         text: its explanation; None where there is none.
         notes: the reason that there is none, or reservations: a line of the failure, from 0, and a text.
         is_named: whether the failure itself, or the log above it, names the model.
-        is_of_release: whether the log names the label of a release, which only says that others are not meant.
+        is_of_release: whether the log names it by the label of a release only, which others may have.
         is_possible: whether the model may have failed so: it explains the failure, or can't rule it out.
         cause: what failed; None where it is not explained.
         models: the files of the models that explain it so, where there are several models.

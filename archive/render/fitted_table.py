@@ -284,8 +284,7 @@ def in_the_middle(name: str, width: int) -> str:
     front: list[str] = []
     back = [parts.pop()]
     if cells_of(f"{ELLIPSIS}/{back[0]}") > width:
-        has_room = parts and width >= SHORTEST_NAME
-        return f"{ELLIPSIS}{_cut(back[0], width - 1)}" if has_room else _cut(name, width)
+        return _cut(back[0] if width >= SHORTEST_NAME else name, width)
     # Folders are added to front and back in turn, as long as the name fits.
     for into_front in (True, False) * len(parts):
         part = parts[len(front)] if into_front else parts[-len(back)]

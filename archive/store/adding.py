@@ -236,9 +236,7 @@ def _has_lines(plain: bytes | memoryview) -> bool:
     return LINE_DIGESTS[0] in parse_companion(memoryview(plain)).columns
 
 
-def _content(
-    plain: bytes | memoryview, *, lines: bool = True
-) -> tuple[dict[str, bytes], list[bytes], bytes]:
+def _content(plain: bytes | memoryview, *, lines: bool = True) -> tuple[dict[str, bytes], list[bytes], bytes]:
     """All facts of a companion, in whichever layout and release: columns by name, strings, raw records.
 
     Args:

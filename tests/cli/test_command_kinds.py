@@ -163,7 +163,8 @@ def test_the_sentence_names_all_commands_that_work() -> None:
     )
 
 
-WORKS = re.compile(r"(?P<but>all commands but )?(?P<names>`\w+`(?:(?:, | and )`\w+(?: --of weights)?`)*) work on")
+NAME = r"`\w+(?: --of weights)?`"
+WORKS = re.compile(rf"(?P<but>all commands but )?(?P<names>{NAME}(?:(?:, | and ){NAME})*) work on")
 
 
 def said_to_work(sentence: str) -> set[str]:

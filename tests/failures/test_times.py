@@ -6,7 +6,11 @@ from datetime import datetime
 
 import pytest
 
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
+from archive.failures.log.python_tracebacks import HEADING
 from archive.failures.log.times import MOST_INTERVALS, NEAREST, LogTime, LogTimes, TimeCounts
+from tests.support.reports import case
 
 
 def seconds(text: str) -> float:
@@ -49,6 +53,52 @@ def test_the_time_of_a_line_above_counts_if_it_is_near() -> None:
     above = [*[b"x"] * (NEAREST - 1), b"2026-11-27 04:20:09 x", b"2027-01-01 00:00:00"]
     assert LogTimes().of(b"failed", above) == LogTime(seconds("2026-11-27T04:20:09Z"), "2026-11-27 04:20:09")
     assert LogTimes().of(b"failed", [b"x", *above]) is None
+
+
+FRAMES = [b'  File "net.py", line 3, in serve\n', b"    net(x)\n", b"    ^^^^^^\n"] * 6
+CHAIN = [b"\n", b"During handling of the above exception, another exception occurred:\n", b"\n"]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        [HEADING + b"\n", *FRAMES, b"RuntimeError: x\n", b"  \n"],
+        [HEADING + b"\n", *FRAMES, b"KeyError: x\n", *CHAIN, HEADING + b"\n", *FRAMES],
+        [b"pod | " + line for line in (HEADING + b"\n", *FRAMES, b"RuntimeError: x\n")],
+    ],
+    ids=["one", "chained", "prefixed"],
+)
+def test_the_time_of_a_failure_is_that_of_the_record_that_has_its_traceback(record: list[bytes]) -> None:
+    first = b"2026-11-27 04:20:09 ERROR failed\n"
+    found = LogTimes().of(b"  Debug info for handle", reversed([first, *record]))
+    assert found == LogTime(seconds("2026-11-27T04:20:09Z"), "2026-11-27 04:20:09")
+
+
+def test_the_heading_of_a_traceback_may_have_the_time() -> None:
+    above = [b"2026-11-27 04:20:09 " + HEADING + b"\n", *FRAMES]
+    found = LogTimes().of(b"  Debug info for handle", reversed(above))
+    assert found is not None
+    assert found.text == "2026-11-27 04:20:09"
+
+
+def test_a_failure_that_an_application_logs_as_an_exception_has_its_time() -> None:
+    report = case("plain_free_functions.jit")
+    log = b"2026-11-27 04:20:09 ERROR failed\n%b\n%b" % (HEADING, b"".join(FRAMES))
+    explainer = explainer_of(models_in([report.path]))
+    list(explainer.explain([log, b"RuntimeError: " + report.stripped.lstrip()]))
+    (cause,) = explainer.causes.top()
+    assert cause.first_time is not None
+    assert cause.first_time.text == "2026-11-27 04:20:09"
+
+
+@pytest.mark.parametrize(
+    "between",
+    [[*FRAMES, *[b"INFO served\n"] * 6], [*FRAMES, b"INFO served\n", *FRAMES]],
+    ids=["end", "middle"],
+)
+def test_the_traceback_of_another_record_gives_no_time(between: list[bytes]) -> None:
+    above = [b"2026-11-27 04:20:09 ERROR failed\n", HEADING + b"\n", *between]
+    assert LogTimes().of(b"  Debug info for handle", reversed(above)) is None
 
 
 def test_a_log_has_one_form() -> None:

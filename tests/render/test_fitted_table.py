@@ -158,7 +158,7 @@ def test_a_shortened_name_fits(name: str, width: int) -> None:
 
 def test_of_a_long_last_part_the_middle_goes() -> None:
     place = "code/__torch__/torch/nn/modules/linear.py.debug_pkl, byte 220"
-    assert in_the_middle(place, 24) == "…linear.py.d…l, byte 220"
+    assert in_the_middle(place, 24) == "linear.py.d…kl, byte 220"
 
 
 def test_names_that_would_look_the_same_are_cut_elsewhere_or_stay_whole() -> None:

@@ -15,6 +15,8 @@ from itertools import islice
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.failures.log.python_tracebacks import MOST_LINES, lines_of_traceback
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -23,7 +25,7 @@ FIRST_BYTES, LAST_BYTES = 512, 128
 COLONS = 2
 """Of a clock."""
 NEAREST = 8
-"""Lines above a failure in which its time is looked for."""
+"""Lines above a failure, or its Python traceback, in which its time is looked for."""
 SHORT = 1 << 12
 """Bytes of these lines, if they are searched together before they are one by one."""
 MOST_INTERVALS = 48
@@ -69,8 +71,13 @@ class LogTimes:
         self._before: float | None = None
 
     def of(self, line: bytes, above: Iterable[bytes]) -> LogTime | None:
-        """The time of a line, or of the nearest line above that has one."""
-        lines = [line, *islice(above, NEAREST)]
+        """The time of a line in which a failure begins, or of the record that it stands in.
+
+        That is the nearest line with a time above the line, or above its Python traceback.
+        """
+        near = list(islice(above, MOST_LINES + NEAREST))
+        first = max(lines_of_traceback(near) - 1, 0)  # the heading may have the time
+        lines = [line, *near[first : first + NEAREST]]
         together = b"\n".join(lines)
         if len(together) < SHORT and not SOME_CLOCK.search(together):
             return None

@@ -146,7 +146,7 @@ class FleetAnswers:
         Args:
             known: the models that the failure itself names, if it does.
         """
-        naming = None if known else self._naming.named(failure.stream)
+        naming = None if known else self._naming.named(failure.stream, failure.lines_of_traceback)
         models = known or (self.models.all if naming is None else naming.models)
         what = what if naming is None else f"{what}, and {naming}"
         key = (failure.key, *models)

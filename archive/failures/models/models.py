@@ -99,7 +99,7 @@ class Model:
 
     @cached_property
     def shows_code(self) -> bool:
-        """Whether a log can be compared with the model's code: it, or digests of its lines, are in the file."""
+        """Whether the file has what logs are compared with: the model's code, or digests of its lines."""
         with self.open() as opened:
             return opened.has_code or bool(opened.line_digests)
 

@@ -128,7 +128,7 @@ LINE = re.compile(rb"\n|[^\n]+\n?")
 GOES_ON = re.compile(r"[.+-]*\w")
 """What makes words those of another name."""
 NEAR = 5
-"""Lines above a failure in which an archive id names its model, without any pattern."""
+"""Lines above a failure, or its Python traceback, in which an archive id names its model."""
 MAX_SEARCHED = 1 << 14
 """Bytes of a line that are searched for names."""
 MOST_NAMED = 64
@@ -190,14 +190,18 @@ class Naming:
         self._failed = deque[tuple[int, bytes]](maxlen=MOST_NAMED)
         self._number = 0
 
-    def named(self, stream: LogStream) -> NamingLine | None:
-        """The line that names the model of a failure in the last line seen; None where none does."""
+    def named(self, stream: LogStream, lines_of_traceback: int = 0) -> NamingLine | None:
+        """The line that names the model of a failure in the last line seen; None where none does.
+
+        Args:
+            lines_of_traceback: lines above it that are of its Python traceback.
+        """
         if self._by_pattern:
             return _latest(self._by_pattern, stream)
         near = [
             naming
             for naming in self._near
-            if self._number - naming.line <= NEAR and self._is_for(naming, stream)
+            if self._number - naming.line <= lines_of_traceback + NEAR and self._is_for(naming, stream)
         ]
         return _united(near) if near else None
 

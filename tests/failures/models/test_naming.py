@@ -19,6 +19,7 @@ from archive.app.sources import models_in
 from archive.failures.log.beginnings import Beginning
 from archive.failures.log.lines import Lines
 from archive.failures.log.log_line import LogLine
+from archive.failures.log.python_tracebacks import lines_of_traceback
 from archive.failures.models.naming import (
     MAX_PATTERN,
     MAX_SEARCHED,
@@ -62,6 +63,22 @@ def test_an_archive_id_holds_for_a_few_lines() -> None:
         assert named(naming) == ["Ranker.ptdbg"]
     naming.saw(b"other", 3 + NEAR)
     assert named(naming) is None
+
+
+def test_an_archive_id_holds_as_long_above_a_python_traceback() -> None:
+    """`logging.exception` writes the frames between its own line and the failure."""
+    archive_id = next(one for one in IDS["Ranker"] if len(one) == 32)
+    frames = b'  File "serve.py", line 3, in <module>\n    net(x)\n    ^^^^^^\n' * 5
+    explained = []
+    for other in range(2 * NEAR):
+        naming = Naming(MODELS)
+        lines = [archive_id.encode(), *[b"other"] * other, b"Traceback (most recent call last):"]
+        lines += frames.splitlines()
+        for number, line in enumerate(lines, 1):
+            naming.saw(line, number)
+        naming.saw(b"failed", 1 + len(lines))
+        explained.append(naming.named(LINE, lines_of_traceback(reversed(lines))) is not None)
+    assert explained == [True] * NEAR + [False] * NEAR
 
 
 def test_what_a_pattern_finds_holds_until_it_finds_something_else() -> None:
