@@ -30,8 +30,10 @@ from archive.render.store import (
     entries_table,
     entries_total,
     entry_facts,
+    indistinct_text,
 )
 from archive.store.adding import MadeCompanion, NoDebugInfoError, made_of
+from archive.store.finding import indistinct
 from archive.store.folder import MOST_SECONDS, Waiting
 from archive.store.store import Store
 
@@ -162,10 +164,12 @@ def add(
     if folder is not None:
         with folder.folder.locked():
             pass  # so that a lock that is held is waited for once, and not for each file
-    counts = Counter[str]()
+    counts, taken = Counter[str](), set[str]()
 
     def row(reading: Reading[_Result]) -> Row:
+        has_lines = False
         if folder is not None and isinstance(reading.facts, MadeCompanion):
+            has_lines = bool(reading.facts.lines)
             add_made = partial(_add_made, made=reading.facts, store=folder, replace=force)
             reading = attempt(add_made, reading.job)
         name, addition = reading.job.label, cast("Addition[AnyEntry] | None", reading.facts)
@@ -177,6 +181,8 @@ def add(
         if addition is None:
             note = f"{name}: no debug info in it; skipped"
             return Row(facts=facts, notes=[] if files_to_add.searched else [note])
+        if addition.outcome in {"added", "replaced"} and not has_lines:
+            taken.add(addition.entry.archive_id)
         # The entry's own file is a name without its folder; `file` stands first, as for all files.
         added = facts | entry_facts(addition.entry) | {"file": name}
         return Row(facts=added, lines=[added_line(name, addition)])
@@ -186,7 +192,9 @@ def add(
     status = reader.several(files_to_add, do_one, "adding", row)
     if store is not None:
         with store:
-            store.entries()  # those of other processes are in the index, too
+            entries = store.entries()  # those of other processes are in the index, too
+            for alike in indistinct(store, entries, taken):
+                printing.note(indistinct_text(alike))
     if not reader.as_json:
         printing.write_line(added_total(counts))
     return status

@@ -176,24 +176,24 @@ class Answer:
         text: its explanation; None where there is none.
         notes: the reason that there is none, or reservations: a line of the failure, from 0, and a text.
         is_named: whether the failure itself, or the log above it, names the model.
-        is_of_release: whether the log names it by the label of a release only, which others may have.
         is_possible: whether the model may have failed so: it explains the failure, or can't rule it out.
         cause: what failed; None where it is not explained.
         models: the files of the models that explain it so, where there are several models.
         is_unproven: whether nothing that the log shows of the model's code could be compared.
         is_split: whether the log shows the model's code, whose source was split off.
+        is_of_release: whether the log names it by the label of a release only, which others may have.
     """
 
     failure: LoggedLines
     text: bytes | None
     notes: tuple[tuple[int, str], ...] = ()
     is_named: bool = False
-    is_of_release: bool = False
     is_possible: bool = False
     cause: FailureCause | None = None
     models: tuple[str, ...] = ()
     is_unproven: bool = False
     is_split: bool = False
+    is_of_release: bool = False
 
 
 class Answers(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import counted
+from archive.base.errors import counted, several, shown
 from archive.base.tables import Column
 from archive.formats.release_label import labels_in_words
 from archive.render.fitted_table import FittedTable
@@ -105,6 +105,15 @@ def added_line(file: str, addition: Addition[AnyEntry]) -> str:
     prefix = f", prefix {entry.facts.prefix}" if entry.facts.prefix else ""
     what = labels_in_words(OUTCOMES[addition.outcome], entry.labels)
     return f"{file}: {what}, {entry.archive_id}{prefix}, {entry.size:,} bytes in {entry.kept_size:,}"
+
+
+def indistinct_text(entries: Sequence[AnyEntry]) -> str:
+    """That nothing tells failures of companions from those of others of their top class, and what would."""
+    names = several([entry.titles[0] for entry in entries])
+    return (
+        f"{names}: nothing tells failures from those of other companions of {shown(entries[0].facts.top)}: "
+        f"add the archive{'s' if entries[1:] else ''}, or split with --fingerprints"
+    )
 
 
 def added_total(counts: Mapping[str, int]) -> str:

@@ -68,6 +68,29 @@ def test_archives_give_companions_or_are_counted(path: Path, tmp_path: Path) -> 
     assert len(Store.open(path).entries()) == 2
 
 
+@pytest.mark.parametrize("is_digested", [False, True])
+def test_it_is_said_that_nothing_tells_failures_of_releases_apart(
+    path: Path, tmp_path: Path, *, is_digested: bool
+) -> None:
+    """Of scripted models, which have no unique handles; before the first crash."""
+    releases = [FIXTURES / "releases" / f"torch-{release}" / "nested.pt" for release in ("1.4.0", "2.13.0")]
+    said = []
+    for release in releases:
+        companion = tmp_path / f"{release.parent.name}.ptdbg"
+        digests = ["--fingerprints"] if is_digested else []
+        run("split", release, "-o", tmp_path / "small", "-c", companion, "--force", *digests)
+        said.append(run("store", "add", companion).stderr.decode())
+    assert not said[0]
+    entry = Store.open(path).one("torch-2.13.0.ptdbg")
+    assert said[1] == (
+        ""
+        if is_digested
+        else f"debug-archive: {entry.name}: nothing tells failures from those of other companions of "
+        f"{entry.facts.top!r}: add the archive, or split with --fingerprints\n"
+    )
+    assert not run("store", "add", releases[1]).stderr, "its lines are known now"
+
+
 @pytest.mark.parametrize("epoch", ["yesterday", "-1", "1e9", " 5", "\u0665", "253402300800", "9" * 5000])
 def test_a_time_to_note_that_is_none_is_refused(
     epoch: str, path: Path, monkeypatch: pytest.MonkeyPatch

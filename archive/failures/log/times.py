@@ -75,9 +75,9 @@ class LogTimes:
 
         That is the nearest line with a time above the line, or above its Python traceback.
         """
-        near = list(islice(above, MOST_LINES + NEAREST))
-        first = max(lines_of_traceback(near) - 1, 0)  # the heading may have the time
-        lines = [line, *near[first : first + NEAREST]]
+        others = list(islice(above, MOST_LINES + NEAREST))
+        first = max(lines_of_traceback(others) - 1, 0)  # the heading may have the time
+        lines = [line, *others[first : first + NEAREST]]
         together = b"\n".join(lines)
         if len(together) < SHORT and not SOME_CLOCK.search(together):
             return None
