@@ -7,7 +7,7 @@ the heading, of the first of chained exceptions.
 
 from __future__ import annotations
 
-from itertools import dropwhile, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,12 +49,10 @@ def lines_of_traceback(above: Iterable[bytes]) -> int:
 def _is_one_record(lines: Sequence[bytes], heading: bytes) -> bool:
     """Whether lines below a heading, the last one first, are frames and then a message: no other record."""
     for prefix in {heading.partition(HEADING)[0], b""}:
-        frames = [*dropwhile(lambda line: not line.startswith(prefix + FRAME), _filled(lines, prefix))]  # noqa: B023
-        texts = len(_filled(lines, prefix)) - len(frames)
-        if texts <= MOST_TEXTS and all(line.startswith(prefix + FRAME) for line in frames):
+        start, blank = prefix + FRAME, prefix.strip()
+        filled = [line for line in lines if line.strip() != blank]
+        is_frame = [line.startswith(start) for line in filled]
+        texts = is_frame.index(True) if True in is_frame else len(filled)
+        if texts <= MOST_TEXTS and all(is_frame[texts:]):
             return True
     return False
-
-
-def _filled(lines: Sequence[bytes], prefix: bytes) -> list[bytes]:
-    return [line for line in lines if line.strip() != prefix.strip()]
