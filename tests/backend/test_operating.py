@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import re
 import subprocess
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, List, Tuple
 
 import pytest
@@ -16,12 +18,15 @@ import pytest
 pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
+import torch.jit.mobile
 
 from archive.backend import Link, lower, lowered_archive, register_backend, unregister_backend
 from archive.backend.conformance import check
+from archive.backend.lower import links
 from tests.backend.other_backend import PREPROCESS, Model, Tape
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.torch
@@ -134,6 +139,16 @@ class Aside(Tape):
 RUNTIMES = {"tape": Tape, "unnamed": Unnamed, "loops": Loops, "fails": Fails}
 
 
+@contextmanager
+def registered(name: str) -> Iterator[str]:
+    """A runtime, registered by its name for as long as this lasts."""
+    register_backend(name, preprocess=PREPROCESS[Link.INLINE], runtime=RUNTIMES[name])
+    try:
+        yield name
+    finally:
+        unregister_backend(name)
+
+
 def model(folder: Path, size: int) -> torch.nn.Module:
     """A model of as many statements; each takes an input of its own."""
     names = list(STATEMENTS.values())
@@ -168,12 +183,9 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         scripted = torch.jit.script(original)
         scripted.save(folder / f"plain_{size}.pt")
         scripted._save_for_lite_interpreter(str(folder / f"plain_{size}.ptl"), _save_mobile_debug_info=True)
-        for name, runtime in RUNTIMES.items():
-            register_backend(name, preprocess=PREPROCESS[Link.INLINE], runtime=runtime)
-            try:
-                lowered = lower(original, name)
-            finally:
-                unregister_backend(name)
+        for name in RUNTIMES:
+            with registered(name) as backend:
+                lowered = lower(original, backend)
             for lite, ending in ((False, "pt"), (True, "ptl")):
                 (folder / f"{name}_{size}.{ending}").write_bytes(lowered_archive(lowered, lite=lite))
     paths = sorted(map(str, folder.glob("*_*.pt*")))
@@ -197,6 +209,52 @@ def test_each_operation_fails_at_the_line_where_the_model_s_own_fails(
                 assert frames(text)[-1] == frames(own)[-1]
             else:
                 assert frames(own) == frames(text)[-len(frames(own)) :]
+
+
+class Larger(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = Model()
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return self.part(x, y) + y
+
+
+BAD = {"x @ self.weight": (torch.ones(2, 4), torch.ones(2, 3)), "+ y": (torch.ones(2, 3), torch.ones(5, 5))}
+
+
+def module_paths(archive: bytes) -> list[str]:
+    """The module paths that the lite interpreter shows for bad inputs."""
+    model = torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(archive))
+    said = []
+    for inputs in BAD.values():
+        with pytest.raises(RuntimeError) as error:
+            model(*inputs)
+        said += re.findall("Module hierarchy:(.*)", str(error.value))
+    return said
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_a_part_shows_the_calls_that_lead_to_it(name: str) -> None:
+    plain = torch.jit.script(Larger())._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True)
+    with registered(name) as backend:
+        lowered = lower(Larger(), backend, paths=["part"])
+    paths = module_paths(lowered_archive(torch.jit.script(lowered), lite=True))
+    call = "part(Model)::forward"
+    assert len(paths) == len(BAD)
+    assert [
+        path.replace(f"{call}.__loweredModule__(Model)::forward", call) for path in paths
+    ] == module_paths(plain)
+
+
+def test_the_rules_find_a_part_without_the_calls_that_lead_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "_keep_open", lambda *_: None)
+    with registered("tape") as backend:
+        found = check(backend, Model(), good=(torch.ones(2, 3), torch.ones(2, 3)), bad=BAD, elsewhere=False)
+    assert [(one.rule, one.found) for one in found] == [
+        ("errors", "Module hierarchy:top(Larger)::<unknown>.first(Layer)::forward.aten::matmul"),
+        ("errors", "Module hierarchy:top(Larger)::<unknown>.aten::add"),
+    ]
 
 
 def test_the_rules_find_a_runtime_that_shows_its_own_line() -> None:

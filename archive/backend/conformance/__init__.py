@@ -30,7 +30,8 @@ The rules, by the names that findings have:
     before its start. The operators that PyTorch runs for the model run within events.
 ``errors``
     Bad inputs fail, in the runtime and in TorchScript. The error's handles were given out, and lead to the
-    line that the test names; TorchScript shows a line on the way there. Afterwards the backend still runs.
+    line that the test names; TorchScript shows a line on the way there. The lite interpreter shows the module
+    path of a failure, if any, with the call of the lowered module. Afterwards the backend still runs.
 ``failures``
     PyTorch's operators are made to fail, one by one. Each failure is a ``BackendError`` with the
     handle of the event in which the operator runs; without events, with any handle that was given out.

@@ -10,9 +10,10 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 import torch
+import torch.jit.mobile
 
 from archive.backend.conformance.findings import Differs, Unseen, of_error
-from archive.backend.conformance.subject import Dispatches, in_torchscript, observed, of_model
+from archive.backend.conformance.subject import PART, Dispatches, in_torchscript, observed, of_model
 from archive.backend.delegate import Delegate
 from archive.backend.errors import NO_HANDLE, BackendError
 from archive.base.errors import LoweringError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 MAX_FAILURES = 128
 """Most operators that are made to fail; if there are more, every n-th one is."""
 REPORTED_HANDLE = re.compile(r"Debug info for handle\(s\): (?:debug_handles:\{)?(-?\d+)")
+MODULE_PATH = re.compile(r"Module hierarchy:.*")
 FILE_AND_LINE = re.compile(FILE + LINE)
 
 
@@ -46,6 +48,7 @@ def errors(subject: Subject) -> Said:
     data = subject.archives[".pt"]
     ways = {"lowered": Delegate.of(subject.lowered.module), "loaded": Delegate.load(data)}
     loaded = torch.jit.load(io.BytesIO(data))
+    larger = torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(subject.larger))
     for text, inputs in subject.bad.items():
         lines: list[str] = []
         for way, delegate in ways.items():
@@ -63,6 +66,11 @@ def errors(subject: Subject) -> Said:
         for handle in map(int, REPORTED_HANDLE.findall(str(stock))):
             if handle not in subject.lowered.operations:
                 yield Differs(f"{what}: a handle that was given out", str(handle))
+        lite = raised(partial(subject.called, partial(larger.run_method, subject.method), inputs))
+        path = MODULE_PATH.search(str(lite))
+        if path and f".{PART}(" not in path[0]:
+            what = f"the lite interpreter, as a part, bad inputs at {text!r}"
+            yield Differs(f"{what}: a module path with its call", path[0])
 
 
 def _led_back(subject: Subject, what: str, text: str, error: Exception | None) -> Said:

@@ -19,7 +19,9 @@ from archive.backend.delegate import Delegate
 from archive.backend.exported.program import exported
 from archive.backend.graph.inlining import inlined
 from archive.backend.graph.range_finder import RangeFinder
+from archive.backend.lower import codegen
 from archive.backend.lower.handles import DebugHandles
+from archive.backend.lower.links import TORCHSCRIPT_NAMES, resolved
 from archive.backend.lower.lowering import lower, lower_to_torchscript
 from archive.backend.lower.saving import lowered_archive
 from archive.base.errors import LoweringError
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 ENDINGS = {".pt": False, ".ptl": True}
 """The endings of archives; whether each is for the lite interpreter."""
+PART = "part"
+"""The attribute of a larger module that holds the lowered model."""
 FIRST_HANDLE = 1000
 """The first handle to give out: a backend that counts from 0 by itself does not reach it by chance."""
 
@@ -103,6 +107,17 @@ class Subject:
     def archives(self) -> Mapping[str, bytes]:
         """The archives of the lowered model, by their endings."""
         return {ending: lowered_archive(self.lowered.module, lite=lite) for ending, lite in ENDINGS.items()}
+
+    @cached_property
+    def larger(self) -> bytes:
+        """The archive, for the lite interpreter, of a module that calls the lowered model as its part."""
+        part = self.lowered.module._c
+        module = torch._C.ScriptModule("Larger", torch._C.CompilationUnit(), True)
+        module._register_attribute(PART, part._type(), part)
+        source = codegen.forwarding(self.method, part._get_method(self.method).schema, PART)
+        resolve = partial(resolved, names=TORCHSCRIPT_NAMES)
+        module._define(torch._C.ConcreteModuleType.from_jit_type(module._type()), source, resolve)
+        return lowered_archive(torch.jit._recursive.wrap_cpp_module(module), lite=True)
 
     @cached_property
     def graphs(self) -> Mapping[str, Graph]:

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.backend.lower.handles import innermost
+from archive.backend.pytorch import shown
 from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
@@ -87,22 +89,23 @@ CHECK_PREFIX = "__check_"
 """Start of the names of methods that check the arguments of the method whose name follows."""
 
 
-def forwarding(method: str, schema: Schema, *, checked: bool = False) -> str:
-    """A method of the wrapper that calls the lowered module's method of the same name.
+def forwarding(method: str, schema: Schema, held: str = "__loweredModule__", *, checked: bool = False) -> str:
+    """A method that calls the method of the same name of a module that the wrapper, or another, holds.
 
     Args:
+        held: the attribute that holds it.
         checked: whether it has the lowered module check the arguments first.
     """
     passed = ", ".join(
         f"{argument.name}={argument.name}" if argument.kwarg_only else argument.name
         for argument in arguments(schema)
     )
-    check = [f"    self.__loweredModule__.{CHECK_PREFIX}{method}({passed})"] if checked else []
+    check = [f"    self.{held}.{CHECK_PREFIX}{method}({passed})"] if checked else []
     return block(
         [
             f"def {method}(self{parameters(schema)}):",
             *check,
-            f"    return self.__loweredModule__.{method}({passed})",
+            f"    return self.{held}.{method}({passed})",
         ]
     )
 
@@ -232,11 +235,22 @@ SET_STATE = block(
 def compile_error(operation: Operation) -> str:
     """PyTorch's message about an operation that a backend does not support, with its range in the source.
 
+    If the range is in PyTorch's own source, as that of ``nn.Linear`` is, the calls on the way there stand
+    before it, from the innermost line that is not PyTorch's on.
+
     Preprocessing raises a :class:`~archive.backend.LoweringError` with this message, or with those of
     several operations, each on a new line.
     """
     is_read = operation.kind == "prim::Constant" and operation.path is not None
     kind = "prim::GetAttr" if is_read else operation.kind
-    said = f"The node of {kind} is not supported in this compiler. Source code: {operation.shown}"
+    said = f"The node of {kind} is not supported in this compiler. Source code: {_shown(operation)}"
     is_state = kind == "prim::SetAttr" and operation.path is not None
     return f"{said.rstrip()}\n{CHANGES_STATE}" if is_state else said
+
+
+def _shown(operation: Operation) -> str:
+    """The source of an operation as PyTorch shows it, after that of the calls from the model to PyTorch's."""
+    ranges = [*(call.range for call in operation.stack), operation.range]
+    texts = [*map(shown, ranges[:-1]), operation.shown]
+    first = innermost(span and bytes(span.source.filename or b"") for span in ranges)
+    return "".join(texts[first:])

@@ -125,11 +125,18 @@ def _spans(site: Site) -> list[Span]:
 
 
 def _shown_place(site: Site) -> int:
-    """The place in ``_spans`` of the innermost range not in PyTorch's source; the last one's if all are."""
-    spans = _spans(site)
-    models = (
-        place
-        for place in reversed(range(len(spans)))
-        if spans[place] is not NULL_SPAN and not is_pytorchs(decoded(spans[place].filename))
-    )
-    return next(models, len(spans) - 1)
+    """The place in ``_spans`` of the range that :func:`shown_range` gives."""
+    return innermost(None if span is NULL_SPAN else span.filename for span in _spans(site))
+
+
+def innermost(filenames: Iterable[bytes | None]) -> int:
+    """The place of the innermost source file that is not PyTorch's own; the last place if all are.
+
+    Args:
+        filenames: those of the calls on the way to an operation, and its own; None for unknown ranges.
+    """
+    last, found = -1, -1
+    for last, filename in enumerate(filenames):
+        if filename is not None and not is_pytorchs(decoded(filename)):
+            found = last
+    return last if found < 0 else found

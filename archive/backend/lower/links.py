@@ -214,6 +214,9 @@ def _inline(
         names |= vars(sys.modules[cls.__module__])
     fields = list(_fields(kind))
     methods = [method for method in _methods(kind) if method.name != "__init__"]
+    for method in methods:
+        if method.name == "is_available":
+            _keep_open(method, backend.name)
     return Linked(
         processed,
         [
@@ -312,6 +315,18 @@ def _type(annotation: str, names: dict[str, Any]) -> Any:  # noqa: ANN401
     if kind is None:
         raise LoweringError(f"TorchScript has no type {annotation}")
     return kind
+
+
+def _keep_open(is_available: ast.FunctionDef, backend: str) -> None:
+    """Make PyTorch's compiler unable to compute the answer of a runtime's ``is_available`` ahead.
+
+    PyTorch's inliner gives a call to the nodes that have results, and to all in the blocks of these; what
+    stands in a loop without results loses the call. Lowered methods run ``execute`` in a block with results,
+    ``if self.__is_available()``. If its condition were a constant, PyTorch would put the loops of ``execute``
+    in its place, and the lite interpreter would show none of the calls that lead to the lowered module. (Nor
+    does it where a method returns None: a block without results.)
+    """
+    is_available.body[:0] = ast.parse(f"if self.backend != {backend!r}:\n    return False").body
 
 
 def _own(methods: Iterable[ast.FunctionDef], kinds: Mapping[int, str]) -> str:
