@@ -159,7 +159,7 @@ class BackendPartitioner(Partitioner):
         """Tag the nodes of each partition, and the program's tensors that only partitions take."""
         backend, cutting = find_backend(self._backend), Cutting(exported_program)
         supports = backend.supports or preprocessed_alone(
-            cutting, lambda part: _state(self._backend, part.program, self._specs, DebugHandles())
+            cutting, lambda part: _state(self._backend, part.program, self._specs, DebugHandles()), {}
         )
         delegation = DelegationSpec(self._backend, self._specs)
         tags: dict[str, DelegationSpec] = {}

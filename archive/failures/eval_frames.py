@@ -47,9 +47,10 @@ from archive.failures.nodes import (
     may_have,
 )
 from archive.failures.operands import contradiction, not_so
+from archive.failures.printed import HANDLES_NOT_FOUND, HIERARCHY
 from archive.formats.exported.loaded import HIGHER_ORDER, OPERATORS
 from archive.formats.exported.printed import FIRST_LINE, TAKEN, Notation, own_name, pieces, text_after
-from archive.reader.lookups.nodes import ProgramNode, loaded_nodes
+from archive.reader.lookups.nodes import DELEGATE, ProgramNode, loaded_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -138,6 +139,7 @@ class EvalFailure(Failure):
         self.said = () if self._call.is_interpreted else tuple(self._message())
         self.last = self.length - 1
         self.is_explained = is_source(stream, self.length)
+        self._has_handles = bool(self.statements) and self._names_handles()
 
     def _add(self, heading: re.Match[bytes], line: bytes) -> None:
         """Add a frame by its heading and the line below."""
@@ -155,6 +157,13 @@ class EvalFailure(Failure):
         elif len(self.statements) < MAX_FRAMES:
             self.statements.append(statement)
 
+    def _names_handles(self) -> bool:
+        """Whether a lowered part failed, and its error names debug handles, which lead to the operation."""
+        if not self.statements[-1].code.startswith(f"{DELEGATE}("):
+            return False
+        below = (self.stream.text(at, is_patient=False) for at in range(self.length, self.length + MOST_SAID))
+        return any(text and (HANDLES_NOT_FOUND.search(text) or HIERARCHY in text) for text in below)
+
     def _message(self) -> Iterator[str]:
         """The lines of the error's message, up to an empty one."""
         for at in range(self.length, self.length + MOST_SAID):
@@ -165,8 +174,8 @@ class EvalFailure(Failure):
 
     @property
     def is_left(self) -> bool:
-        """Whether it stays as it is: it has its source, or failed in no node of a program."""
-        return self.is_explained or not self.statements
+        """Whether it stays as it is: it has its source, names handles, or failed in no node of a program."""
+        return self.is_explained or self._has_handles or not self.statements
 
     def shows_model(self) -> bool:
         """Whether it doesn't stay as it is."""

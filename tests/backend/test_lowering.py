@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import io
+import re
 import warnings
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -233,6 +236,25 @@ def test_everything_that_is_not_supported_is_told_at_once_with_its_place() -> No
     assert said.count(" is not supported in this compiler. Source code: ") == 2
     assert said.count("The node of prim::isinstance is") == 2
     assert said.count("test_lowering.py") == 2
+
+
+class Layer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)
+
+
+def test_what_is_not_supported_in_a_module_of_pytorch_has_the_model_s_line_first() -> None:
+    scripted = torch.jit.script(Layer())
+    graph = inlined(scripted._c, "forward", RangeFinder.of(scripted._c))
+    (operation,) = (each for each in graph.operations() if each.kind == "aten::linear")
+    places = re.findall(r'File ".*?([^/\\]+)", line (\d+)', codegen.compile_error(operation))
+    lines, first = inspect.getsourcelines(Layer.forward)
+    assert places[0] == (Path(__file__).name, str(first + len(lines) - 1))
+    assert [file for file, _ in places[1:]] == ["linear.py"]
 
 
 OF_SEVERAL_LINES = ("prim::device", "prim::dtype", "prim::requires_grad", "prim::is_nested")

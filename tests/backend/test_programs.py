@@ -187,6 +187,18 @@ def test_a_program_of_which_nothing_is_supported_is_refused() -> None:
         lower(program, name)
 
 
+def test_where_preprocess_refuses_all_the_reason_of_the_first_is_given() -> None:
+    def refusing(original: Any, *_: Any) -> Any:  # noqa: ANN401
+        raise LoweringError("\n".join(each.kind for each in original.graphs["forward"].operations()))
+
+    program = exported(nn.Sequential(nn.Sigmoid(), nn.ReLU()), X)
+    with backend(preprocess=refusing) as name, pytest.raises(LoweringError) as caught:
+        lower(program, name)
+    assert str(caught.value) == (
+        "the backend some supports no operation of the program; it refuses the first: aten::sigmoid"
+    )
+
+
 def test_what_is_supported_and_refused_together_is_an_error_with_its_line() -> None:
     program = exported(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), X)
     with (
@@ -554,6 +566,37 @@ def test_a_log_of_a_split_program_is_explained_by_its_companion(tmp_path: Path) 
     alone = commands.run("symbolicate", small, "--log", log)
     assert (alone.returncode, alone.stdout) == (1, log.read_bytes())
     assert b"if `split` took them out, they are in the companion" in alone.stderr
+
+
+def test_the_call_of_a_lowered_part_in_a_traceback_is_explained_by_its_handles(tmp_path: Path) -> None:
+    model, log = tmp_path / "m.pt2", tmp_path / "app.log"
+    torch.export.save(lower(exported(Failing(), torch.arange(3)), "aten"), model)
+    small, companion = tmp_path / "s.pt2", tmp_path / "s.ptdbg"
+    commands.well("split", model, "-o", small, "-c", companion)
+    with pytest.raises(BackendError) as caught:
+        torch.export.load(small).module()(torch.tensor([1, 9, 2]))
+    text = "".join(traceback.format_exception(caught.value))
+    assert "= torch.ops.higher_order.debug_archive_delegate(" in text
+    log.write_text(f"ERROR {text}", "utf-8")
+    done = commands.run("symbolicate", companion, "--log", log)
+    assert (done.returncode, b"no source" in done.stderr) == (0, False)
+    assert commands.well("symbolicate", model, "0").rstrip() in done.stdout.decode()
+
+
+def test_the_commands_say_which_backend_is_unknown_and_how_they_know_it(tmp_path: Path) -> None:
+    model = tmp_path / "m.pt2"
+    with backend("unknown") as name:
+        torch.export.save(lower(exported(nn.Linear(4, 4), X), name), model)
+    for command in ("run", "profile"):
+        done = commands.run(command, model)
+        assert done.returncode == 2
+        assert done.stderr.decode().startswith(
+            f"debug-archive: {model}: Preprocessing function for backend unknown is not registered. "
+            "no backend 'unknown'; available: aten, "
+        )
+        assert done.stderr.decode().endswith(
+            "python -c 'import MODULE; from archive.cli import main; main()' …\n"
+        )
 
 
 def written(program: Any) -> bytes:  # noqa: ANN401

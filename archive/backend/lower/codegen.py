@@ -252,5 +252,5 @@ def _shown(operation: Operation) -> str:
     """The source of an operation as PyTorch shows it, after that of the calls from the model to PyTorch's."""
     ranges = [*(call.range for call in operation.stack), operation.range]
     texts = [*map(shown, ranges[:-1]), operation.shown]
-    first = innermost(span and bytes(span.source.filename or b"") for span in ranges)
+    first = innermost(None if span is None else bytes(span.source.filename or b"") for span in ranges)
     return "".join(texts[first:])

@@ -61,18 +61,24 @@ class _Fitting(OperatorSupportBase):  # type: ignore[misc]  # PyTorch has no typ
         return self._known[node]
 
 
-def preprocessed_alone(cutting: Cutting, preprocess: Callable[[Partition], object]) -> Supports:
+def preprocessed_alone(
+    cutting: Cutting,
+    preprocess: Callable[[Partition], object],
+    refusals: dict[torch.fx.Node, LoweringError],
+) -> Supports:
     """Whether a backend does not refuse a node that it gets by itself.
 
     Args:
         preprocess: raises a :class:`LoweringError` for a partition that the backend refuses.
+        refusals: gets these errors by their nodes.
     """
 
     def supports(node: torch.fx.Node) -> bool:
         items = [user for user in node.users if user.target is getitem]
         try:
             preprocess(cutting.partition([node, *items]))
-        except LoweringError:
+        except LoweringError as error:
+            refusals[node] = error
             return False
         return True
 

@@ -62,7 +62,10 @@ def lower_program(
     lowering = _Lowering(functional(program), backend, options)
     partitions = lowering.choose(paths)
     if not partitions:
-        raise LoweringError(f"the backend {backend.name} supports no operation of the program")
+        why = lowering.refusal
+        refused = "" if why is None else f"; it refuses the first: {why}"
+        said = f"the backend {backend.name} supports no operation of the program{refused}"
+        raise LoweringError(said) from why
     for nodes in partitions:
         lowering.lower(nodes)
     if not backend.runtime().is_available():
@@ -136,6 +139,7 @@ class _Lowering:
             if self._cutting.is_own(node)
         }
         self._new: dict[str, torch.Tensor] = {}
+        self._refusals: dict[torch.fx.Node, LoweringError] = {}
         self._taken: dict[torch.fx.Node, None] = {}  # the program's tensors that lowered nodes took
         inner = (module.graph for module in program.graph_module.modules() if hasattr(module, "graph"))
         handles = [handle_of(node) for graph in inner for node in graph.nodes]
@@ -143,8 +147,13 @@ class _Lowering:
 
     def choose(self, paths: Sequence[str] | None) -> list[list[torch.fx.Node]]:
         """The partitions that the backend takes."""
-        tried = preprocessed_alone(self._cutting, lambda part: self._processed(part, count()))
+        tried = preprocessed_alone(self._cutting, lambda part: self._processed(part, count()), self._refusals)
         return partitions_of(self._program.graph_module, self._backend.supports or tried, paths)
+
+    @property
+    def refusal(self) -> LoweringError | None:
+        """The backend's reason against the first node of those that its preprocess refused."""
+        return next((self._refusals[node] for node in self._graph.nodes if node in self._refusals), None)
 
     def lower(self, nodes: Sequence[torch.fx.Node]) -> None:
         """Put a call of the backend in the place of nodes."""

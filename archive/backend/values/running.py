@@ -20,7 +20,7 @@ from archive.backend.values.observing import KeptValues
 from archive.backend.values.programs import observe_program
 from archive.backend.values.scripts import Script
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, one_line
+from archive.base.errors import ArchiveError, LoweringError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.notebooks import shown_by, text_by
 from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE
@@ -57,6 +57,13 @@ ModelT = TypeVar("ModelT")
 FORWARD = "forward"
 SAFE_DTYPES = {name: written for written, name in DTYPES.items()}
 RUN_KINDS = COMMAND_KINDS["run"]
+EXECUTING = "While executing"
+"""Begins what ``torch.fx.Interpreter`` adds to an error."""
+IMPORTING = (
+    "if a module registers it, import that before: "
+    "python -c 'import MODULE; from archive.cli import main; main()' …"
+)
+"""How this package's commands know a backend that no entry point names."""
 AS_OPTION = "; a Tensor is given by its sizes and type, as in --input 2x3:float32"
 """TorchScript does not say the shapes of what a method takes."""
 
@@ -407,6 +414,9 @@ def _failing(file: str, method: str, given: Inputs, wants: str) -> Iterator[None
         yield
     except ArchiveError:
         raise
+    except LoweringError as error:  # no backend has the name that a lowered part asks for
+        said = str(error).partition(f"\n\n{EXECUTING}")[0]
+        raise ArchiveError(f"{one_line(' '.join(said.split()))}; {IMPORTING}", file=file) from error
     except Exception as error:  # a model may raise any
         message = f"{method} fails with {given.text}: {one_line(message_of(error))}; it takes {wants}"
         raise ArchiveError(message, file=file) from error

@@ -17,8 +17,8 @@ from typing import NamedTuple, TypeAlias
 from archive.formats.tensors.dtypes import SCALARS
 
 Ranges: TypeAlias = "dict[str, tuple[int, int | None]]"
-SYMBOL = re.compile(r"\bSymbol\('(\w+)'(?:, \w+=\w+)*\)")
-"""A size that varies, as PyTorch 2.13 writes it: ``Symbol('s77', positive=True, integer=True)``."""
+SYMBOL = re.compile(r"\b(?:Symbol\('(\w+)'(?:, \w+=\w+)*\)|Integer\((-?\d+)\))")
+"""A part of a varying size, as PyTorch 2.13 writes it: ``Mul(Integer(2), Symbol('s77', integer=True))``."""
 MOST_RANK = 64
 """Most dimensions of a tensor, as in PyTorch."""
 
@@ -125,7 +125,7 @@ def _size(value: object) -> int | str | None:
     number, expression = _in(value, "as_int"), _in(_in(value, "as_expr"), "expr_str")
     if isinstance(number, int) and not isinstance(number, bool):
         return number
-    return SYMBOL.sub(r"\1", expression) if isinstance(expression, str) else None
+    return SYMBOL.sub(r"\1\2", expression) if isinstance(expression, str) else None
 
 
 def _ranges(value: object) -> Ranges:
