@@ -17,6 +17,7 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.companion.layout import CompanionLayout
 from archive.container.write import new_member
 from archive.describe.sizes.places import node_bytes
+from archive.formats.exported.inputs import inputs_of
 from archive.formats.exported.program import MAX_SCOPES, Program
 from archive.formats.exported.sites import NodeSite
 from archive.formats.record_kinds import programs_in
@@ -65,6 +66,14 @@ def test_sizes_that_vary_have_the_names_of_their_ranges() -> None:
         inputs = opened.programs["model"].inputs or ()
     expected = ["x, float32 of shape (s77, 2), s77 from 4", "y, float32 of shape (s17, 2), s17 from 2"]
     assert [each.text for each in inputs] == expected
+
+
+def test_a_size_computed_of_another_has_the_numbers_of_its_formula() -> None:
+    size = {"as_expr": {"expr_str": "Mul(Integer(2), Symbol('s77', positive=True, integer=True))"}}
+    graph = {"tensor_values": {"x": {"dtype": 7, "sizes": [size]}}}
+    signature = {"input_specs": [{"user_input": {"arg": {"as_tensor": {"name": "x"}}}}]}
+    (found,) = inputs_of({"graph_module": {"graph": graph, "signature": signature}}) or ()
+    assert found.sizes == ("Mul(2, s77)",)
 
 
 @pytest.mark.parametrize(
