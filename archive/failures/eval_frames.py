@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.strings import decoded
 from archive.failures.failure import MAX_LINES, Answer, Failure
 from archive.failures.held_graphs import COLOUR, Caller, GraphCall, call_above, holder_below
+from archive.failures.messages import message_of
 from archive.failures.nodes import (
     MOST_SAID,
     TAIL,
@@ -137,6 +138,7 @@ class EvalFailure(Failure):
                 self.holder = holder_below(stream, self.length)
                 self.is_held |= self.holder is not None
         self.said = () if self._call.is_interpreted else tuple(self._message())
+        self.message = message_of(self.said[0].encode()) if self.said else ""
         self.last = self.length - 1
         self.is_explained = is_source(stream, self.length)
         self._has_handles = bool(self.statements) and self._names_handles()
@@ -170,7 +172,7 @@ class EvalFailure(Failure):
             text = self.stream.text(at, is_patient=at == self.length)
             if not text:
                 return
-            yield decoded(text)
+            yield decoded(re.sub(COLOUR, b"", text))
 
     @property
     def is_left(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.failures.eval_frames import EVAL_FRAME, EvalFailure, statement_in
+from archive.failures.guards import GUARD, GuardFailure
 from archive.failures.inputs import InputFailure, refusal_in
 from archive.failures.instructions import INSTRUCTION, InstructionFailure, is_argument
 from archive.failures.kernels import KernelFailure, named_line
@@ -110,6 +111,14 @@ def _refusal(beginning: Beginning, match: re.Match[bytes], above: Above) -> Inpu
     return None if failure.is_explained else failure
 
 
+def _guard(beginning: Beginning, match: re.Match[bytes], _: Above) -> GuardFailure | None:
+    failure = GuardFailure(beginning.stream(match["prefix"]))
+    if failure.is_explained:
+        failure.leave()
+        return None
+    return failure
+
+
 FAILURE_KINDS = (
     FailureKind(marks.HANDLES, HANDLES_NOT_FOUND.match, _handles, finds_document=True),
     FailureKind(marks.TRACEBACK, TRACEBACK_START.fullmatch, _traceback, finds_document=True),
@@ -119,5 +128,6 @@ FAILURE_KINDS = (
     FailureKind(marks.KERNEL, named_line, _kernel),
     FailureKind(marks.INSTRUCTION, INSTRUCTION.fullmatch, _instruction),
     FailureKind(marks.INPUT, refusal_in, _refusal),
+    FailureKind(marks.GUARD, GUARD.fullmatch, _guard),
 )
 """Every kind. No line begins failures of two kinds; the first one counts."""

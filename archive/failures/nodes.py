@@ -26,7 +26,7 @@ from archive.container.names import as_bytes
 from archive.debuginfo.frames import BEGINNING
 from archive.failures.failure import Answer, Failure, FailureCause, leave
 from archive.failures.hashed_words import names_of
-from archive.failures.messages import wording
+from archive.failures.messages import message_of, wording
 from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
 from archive.failures.redacted import EXACTLY, HEADER, LooselyTraced, RedactedTraceback, found_at
@@ -118,6 +118,8 @@ class NodeFailure(Failure):
         self.node = ExecutedNode.of(line)
         texts = [text for one in islice(above, MOST_SAID) if (text := stream.text_of(one)) is not None]
         self.said = tuple(takewhile(bool, dropwhile(operator.not_, map(decoded, texts))))
+        below = [*takewhile(lambda line: not line.startswith(decoded(INDENT)), self.said)]
+        self.message = message_of(below[-1].encode()) if below else ""
 
     @property
     def what(self) -> str:
@@ -234,8 +236,10 @@ def redacted_answer(model: OneModel, failure: NodeFailure) -> Answer | None:
         traces = {
             (form, path): bare.programs[form[0]].forms[form[1]].sites[path].trace for _, form, path in nodes
         }
-        shown = _shown(failure.stream, [(node, traces[form, path]) for node, form, path in nodes], EXACTLY)
-    shown = shown or _shown(failure.stream, [(node, node.site.trace) for node, _, _ in nodes], like)
+        printed = [(node, traces[form, path]) for node, form, path in nodes]
+        shown = _shown(failure.stream, failure.message, printed, EXACTLY)
+    printed = [(node, node.site.trace) for node, _, _ in nodes]
+    shown = shown or _shown(failure.stream, failure.message, printed, like)
     what, candidates = str(failure.node), [node for node, _ in shown]
     if not shown and nodes and failure.is_bare:
         failure.leave()
@@ -246,11 +250,11 @@ def redacted_answer(model: OneModel, failure: NodeFailure) -> Answer | None:
 
 
 def _shown(
-    stream: LogStream, traces: Iterable[tuple[ProgramNode, str | None]], like: Likeness
+    stream: LogStream, said: str, traces: Iterable[tuple[ProgramNode, str | None]], like: Likeness
 ) -> list[tuple[ProgramNode, RedactedTraceback]]:
-    """The nodes whose trace a log shows, with its lines."""
+    """The nodes whose trace a log shows, with its lines, and the message above them."""
     stops = ((node, _stop(stream, trace, like)) for node, trace in traces if trace)
-    return [(node, RedactedTraceback(stream, PLACE, stop)) for node, stop in stops if stop]
+    return [(node, RedactedTraceback(stream, PLACE, stop, said)) for node, stop in stops if stop]
 
 
 def _stop(stream: LogStream, trace: str, like: Likeness) -> int:

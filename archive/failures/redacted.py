@@ -158,14 +158,15 @@ class RedactedTraceback:
         stream: the failure's lines.
         start: the first one of redacted source, from 0.
         stop: the one after the last.
+        said: the message of the exception; "" where its line follows.
 
     Attributes:
         renamed: lines above in which hashes were replaced by names, by their place in ``stream``.
         hierarchy: the module hierarchy above; b"" where there is none, or it wasn't compared.
     """
 
-    def __init__(self, stream: LogStream, start: int, stop: int) -> None:
-        self.stream, self.start, self.stop = stream, start, stop
+    def __init__(self, stream: LogStream, start: int, stop: int, said: str = "") -> None:
+        self.stream, self.start, self.stop, self.said = stream, start, stop, said
         self.renamed: Mapping[int, bytes] = {}
         self.hierarchy = b""
 
@@ -177,8 +178,8 @@ class RedactedTraceback:
 
     @property
     def message(self) -> str:
-        """The message of the exception whose line follows."""
-        return message_of(self.stream.text(self.stop, is_patient=False) or b"")
+        """The message of the exception."""
+        return self.said or message_of(self.stream.text(self.stop, is_patient=False) or b"")
 
     def size(self, text: bytes) -> int:
         """The bytes that the original text takes in the log."""

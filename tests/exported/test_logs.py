@@ -212,12 +212,18 @@ def test_a_program_within_another_graph_module_is_explained() -> None:
 def test_what_is_no_node_of_a_program_is_no_failure_of_one() -> None:
     log = (
         b'Traceback (most recent call last):\n  File "<eval_with_key>.3", line 5, in forward\n'
-        b"    _guards_fn = self._guards_fn(x);  _guards_fn = None\n"
-        b"AssertionError: Guard failed: x.size()[0] <= 16\n"
+        b"    words = self.words(x);  x = None\nValueError: no such word\n"
     )
     out, explainer = explained(log, "shop")
     assert out == log
     assert not explainer.unknown
+
+
+@pytest.mark.parametrize("kind", ["module", "interpreter.stripped"])
+def test_the_cause_has_the_message_of_the_exceptions_line(kind: str) -> None:
+    _, explainer = explained(text("shop", kind), "shop")
+    (group,) = explainer.causes.top()
+    assert group.message == group.cause.message == "index out of range in self"
 
 
 @pytest.mark.parametrize("kind", ["module", "interpreter.stripped"])

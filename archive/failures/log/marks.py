@@ -115,7 +115,8 @@ INPUT = Mark(
     pattern=rb"Input [0-9]{1,6}(?:%b)" % b"|".join(map(re.escape, NUMBERED_REFUSALS)),
     in_pattern=NUMBERED_REFUSALS,
 )
-MARKS = (HANDLES, TRACEBACK, NODE, FRAME, KERNEL, INSTRUCTION, INPUT)
+GUARD = Mark((b"Guard failed: ",), (b"Guard failed: ",))
+MARKS = (HANDLES, TRACEBACK, NODE, FRAME, KERNEL, INSTRUCTION, INPUT, GUARD)
 
 # --- what is made of the rows
 

@@ -54,6 +54,7 @@ class Program:
             if both have the same.
         schema: the version of the JSON's schema, ``8.20``; "" if unknown.
         inputs: what its caller provides; None if unknown.
+        guards: the conditions on them that tracing found.
         weights: the model's name of each tensor that its graph takes of it, by the value's name; empty if
             unknown.
         outputs: what its graph gives; nothing if unknown.
@@ -70,6 +71,7 @@ class Program:
         is_loaded: bool | None = False,
         schema: str = "",
         inputs: tuple[ProgramInput, ...] | None = None,
+        guards: tuple[str, ...] = (),
         weights: Mapping[str, str] | None = None,
         outputs: ProgramOutputs = ProgramOutputs((), ()),  # noqa: B008 (a constant)
     ) -> None:
@@ -77,6 +79,7 @@ class Program:
         self.outputs = outputs
         self.weights = weights or {}
         self.inputs = inputs
+        self.guards = guards
         self.release = release
         self.schema = schema
         self.lifted = lifted
@@ -107,6 +110,7 @@ class Program:
             is_pruned=is_pruned,
             schema=_schema(tree),
             inputs=inputs_of(tree),
+            guards=_guards(tree),
             weights=weights_of(tree),
             outputs=outputs_of(tree),
         )
@@ -170,6 +174,12 @@ def _schema(tree: object) -> str:
     version = tree.get("schema_version") if isinstance(tree, dict) else None
     numbers = [version.get(part) for part in ("major", "minor")] if isinstance(version, dict) else []
     return ".".join(map(str, numbers)) if numbers and all(type(part) is int for part in numbers) else ""
+
+
+def _guards(tree: object) -> tuple[str, ...]:
+    """The conditions in a program's record, which older ones lack."""
+    recorded = tree.get("guards_code") if isinstance(tree, dict) else None
+    return tuple(guard for guard in recorded if isinstance(guard, str)) if isinstance(recorded, list) else ()
 
 
 def _lifted(tree: Any) -> int | None:  # noqa: ANN401 (JSON with a graph)

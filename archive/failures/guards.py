@@ -1,0 +1,100 @@
+"""PyTorch's refusal of an exported program's inputs → the same with what the program takes.
+
+The program's module checks them before any of its nodes runs, so no line of the model failed::
+
+    File "<eval_with_key>.5", line 18, in forward
+      _guards_fn = self._guards_fn(ids, heard, cov);  _guards_fn = None
+    …
+    AssertionError: Guard failed: cov.size()[0] == 8
+
+``torch.fx.Interpreter`` writes below this that it executed ``_guards_fn``. In both forms, name, dtype and
+shape of the inputs that the condition is about are written below the error's line. **A program without such
+a condition doesn't explain it**: :mod:`~archive.formats.exported.guards` has those that PyTorch makes of it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from archive.base.errors import one_line
+from archive.base.strings import decoded
+from archive.failures.failure import Answer, Failure, FailureCause
+from archive.failures.held_graphs import COLOUR
+from archive.formats.exported.guards import guard_of
+
+if TYPE_CHECKING:
+    from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
+
+GUARD = re.compile(
+    rb"(?P<prefix>.*?)%bAssertionError%b: %bGuard failed: (?P<condition>[^\x1b]{1,4096}?)%b *"
+    % ((COLOUR,) * 4)
+)
+EXECUTING_GUARDS = re.compile(rb".*?While executing %_guards_fn : .*\bcall_module\[target=_guards_fn\].*")
+EXPLAINED = re.compile(rb"Inputs? of (?:the program|program .*): ")
+"""Begins a line of an explanation."""
+MOST_BELOW = 16
+"""Lines below in which the interpreter's own is looked for."""
+MOST_SHOWN = 8
+"""Inputs or programs that an explanation has lines of."""
+UNRECORDED = "the inputs of the program aren't recorded here"
+
+
+class GuardFailure(Failure):
+    """A condition that does not hold."""
+
+    def __init__(self, stream: LogStream) -> None:
+        super().__init__(stream)
+        line = GUARD.fullmatch(stream.text(0) or b"")
+        assert line is not None  # noqa: S101 (else it isn't a failure)
+        self.condition = decoded(line["condition"])
+        self.message = f"Guard failed: {self.condition}"
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether an explanation stands below it."""
+        return EXPLAINED.match(self.stream.text(1, is_patient=False) or b"") is not None
+
+    def leave(self) -> None:
+        """Leave the line of the interpreter as it is: it begins no other failure."""
+        for at in range(1, MOST_BELOW):
+            text = self.stream.text(at, is_patient=False)
+            if text is None or EXECUTING_GUARDS.fullmatch(text):
+                if text is not None:
+                    self.stream.line(at).output = self.stream.line(at).data
+                return
+            if text and not EXPLAINED.match(text):
+                return
+
+    def answer(self, model: OneModel) -> Answer | None:
+        programs = model.archive.programs
+        if not programs:
+            return None
+        self.leave()
+        lines, names, why = list[str](), set[str](), ""
+        for name, program in programs.items():
+            if program.inputs is None:
+                return Answer(self, None, ((0, f"{self.what}: {UNRECORDED}"),), is_possible=True)
+            guard = guard_of(self.condition, program.inputs, program.guards)
+            why = why or guard.why
+            if not guard.why:
+                of = "the program" if len(programs) == 1 else f"program {one_line(name)}"
+                lines += [f"Input of {of}: {one_line(given.text)}" for given in guard.inputs]
+                names |= {given.name for given in guard.inputs}
+        if not lines:
+            note = f"{self.what}: {why}: the failure is another model's, or version's"
+            return Answer(self, None, ((0, note),))
+        if len(lines) > MOST_SHOWN:
+            lines[MOST_SHOWN:] = [f"Inputs of the program: {len(lines) - MOST_SHOWN:,} more"]
+        where = ", ".join(f"input {one_line(name)}" for name in sorted(names) if name)
+        cause = FailureCause("", 0, where, self.message)
+        return Answer(self, "\n".join(lines).encode("utf-8", "surrogatepass"), is_possible=True, cause=cause)
+
+    @property
+    def what(self) -> str:
+        return f"condition {one_line(self.condition)}"
+
+    @property
+    def key(self) -> str:
+        return self.condition
