@@ -99,6 +99,8 @@ def recognised(
                 shards |= shards_of(file.name, mapped=mapped)
                 indices.add(absolute(file.name))
         else:
+            if kind is FileKind.SAVED:  # only what is counted is worth a look
+                kind = listed_kind(file.name, mapped=mapped, look=True) or kind
             others[kind] += not is_manifest(last_part(file.name))
     shards -= indices
     return [file for file in files if not file.searched or absolute(file.name) not in shards], +others

@@ -159,7 +159,8 @@ def group() -> None:
     \b
     Exit status:
       0    well
-      1    findings: a handle is unknown, an archive is inconsistent, a budget is exceeded
+      1    findings: a handle is unknown, an archive is inconsistent, a budget is
+           exceeded
       2    error: a broken file, an exceeded limit, a usage error, a full disk
       70   internal error: a fault of this program; please report its line
       130  interrupted

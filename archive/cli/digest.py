@@ -87,7 +87,7 @@ def command(
       debug-archive digest models/ > digests.txt
       debug-archive digest --check digests.txt
       debug-archive digest --parts checkpoint.pt
-      debug-archive digest --of weights checkpoint.pt model.safetensors --prefix module.
+      debug-archive digest --of weights c.pt model.safetensors --prefix module.
       debug-archive digest --of debug model.ptdbg
       debug-archive digest 'runs/**/*.pt' --json
     """  # noqa: D301 (click reads the backspace)

@@ -101,10 +101,10 @@ def command(
       debug-archive inspect state_dict.pth
       debug-archive inspect s3://bucket/model.ptl
       debug-archive inspect models/ -j 8
-      debug-archive inspect models/ --json | jq -r '.files[] | .file + " " + .archive_id'
+      debug-archive inspect models/ --json | jq -r '.files[] | .file, .archive_id'
       debug-archive inspect models/ --json --inventory | jq .totals
       debug-archive inspect models/ --format csv --digest --leaks > models.csv
-      debug-archive inspect s3://bucket/ --format html --manifest bucket.manifest.jsonl > bucket.html
+      debug-archive inspect s3://bucket/ --manifest b.jsonl --format html > b.html
     """  # noqa: D301 (click reads the backspace)
     asked = {"digest": digest, "leaks": leaks, "verify": verify}
     is_single_file, is_table = is_single(files), reader.form in ROW_FORMS

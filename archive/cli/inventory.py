@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from archive.cli.showing import CSV, HTML
 from archive.cli.status import Cause, status_of
 from archive.describe.inventory import InventoryRow, inventoried
 from archive.describe.totals import Inventory
+from archive.io.mapped import by_ranges
 from archive.io.urls import is_url, name_of
 from archive.reader.recognition import recognise
 from archive.reader.recognition.kinds import ADVICE, FOLDER_KINDS, FileKind
@@ -139,13 +140,15 @@ class _Run:
 
     def _unread(self, file: InputFile, why: str) -> object:
         """What the document says of a file that could not be read."""
-        name, kind = file.label, FileKind.UNKNOWN
+        name, kind, size = file.label, FileKind.UNKNOWN, None
         with suppress(ArchiveError, OSError):  # which are why it could not be read
+            with closing(by_ranges(self._reader.source(file.name))) as opened:
+                size = len(opened.data)
             kind = recognise(self._reader.source(file.name), limits=self._reader.limits, look=False).kind
         unread = [why.removeprefix(f"{name}: ")]
         if self._reader.form == CSV:
-            return InventoryRow(name, kind, None, unread=unread)
-        return UnreadRow(file=name, kind=kind, error=why, unread=unread)
+            return InventoryRow(name, kind, size, unread=unread)
+        return UnreadRow(file=name, kind=kind, size=size, error=why, unread=unread)
 
     def print_sums(self, inputs: Sequence[str]) -> None:
         """Print the sums, and which other files are there."""

@@ -44,7 +44,9 @@ LISTED_KINDS = FOLDER_KINDS["leaks"]
     "kinds",
     multiple=True,
     type=click.Choice([kind.value for kind in LeakKind]),
-    help="Look only for this kind, even if it does not count otherwise. May be repeated.",
+    metavar="KIND",
+    help="Print only this kind, even if it does not count otherwise. May be repeated. The kinds: "
+    f"{', '.join(LeakKind)}.",
 )
 @click.option(
     "--allow",
@@ -99,7 +101,7 @@ def command(
     Examples:
       debug-archive leaks model.ptl
       debug-archive leaks model.pt2 -n 0
-      debug-archive leaks model.pt --allow '/opt/*' --allow 'URL=https://example.com/*'
+      debug-archive leaks model.pt --allow '/opt/*' --allow 'URL=https://a.com/*'
       debug-archive leaks model.pt --kind 'class name'
       debug-archive leaks release/ -j 8
       debug-archive leaks public.pt2 --review review.jsonl
@@ -175,6 +177,7 @@ class _LeakSearch:
 
     def single(self, name: str, leaks: Leaks, examples: int) -> ExitStatus:
         """Print what a single file gives away: a table with some texts of each kind."""
+        leaks = self._asked(leaks)
         shown = self._counted(name, leaks)
         lines = remedies(shown) if shown else [f"{name}: {leaks_line(shown)}"]
         rest = "" if self._kinds else listed_only(leaks, shown)
@@ -194,6 +197,7 @@ class _LeakSearch:
             self._statuses.append(status_of(reading))
             result = sarif_result(reading.job, UNREAD, "error", why)
             return Row(self._statuses[-1], Unread(file=name, error=why), notes=[why], results=[result])
+        leaks = self._asked(leaks)
         shown = self._counted(name, leaks)
         results = (
             sarif_result(
@@ -213,12 +217,13 @@ class _LeakSearch:
             results=results,
         )
 
+    def _asked(self, leaks: Leaks) -> Leaks:
+        """What a file gives away of the kinds that are asked for."""
+        return leaks.of_kinds(self._kinds) if self._kinds else leaks
+
     def _counted(self, name: str, leaks: Leaks) -> list[Finding]:
         """Annotate a file and note its status; its findings that count."""
-        shown = leaks.counted(self._kinds)
-        if self._kinds:
-            for finding in leaks.findings:
-                finding.counted = not finding.allowed and finding.kind in self._kinds
+        shown = leaks.counted()
         texts = [f"{finding.kind}: {finding.text}" for finding in shown]
         self._reader.annotations.add("warning", name, "leaks", texts)
         self._statuses.append(Cause.REVEALING.when(shown))

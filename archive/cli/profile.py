@@ -133,11 +133,11 @@ def command(
       debug-archive profile model.ptl --input 1x64 -o run.speedscope.json
       debug-archive profile model.ptl --input 1x64 --runs 20 --json > before.json
       debug-archive profile model.ptl --input 1x64 --runs 20 --base before.json
-      debug-archive profile model.ptl --input 1x64 --format model-explorer > times.json
+      debug-archive profile m.ptl --input 1x64 --format model-explorer > time.json
       debug-archive profile after.json --base before.json --by line
       debug-archive profile run.etdp -c model.etrecord --by line
-      debug-archive profile run.etdp -c model.etrecord --program model.pte --by line
-      debug-archive profile run.etdp -c model.etrecord --warmup 1 -o run.speedscope.json
+      debug-archive profile run.etdp -c m.etrecord --program model.pte --by line
+      debug-archive profile run.etdp -c m.etrecord --warmup 1 -o r.speedscope.json
     """  # noqa: D301 (click reads the backspace)
     before = None if base is None else read_profile(base, base)
     run, refused, views, why = runner = SAVED if is_saved_profile(file) else _runner(file, given["limits"])

@@ -226,7 +226,7 @@ def command(
     Examples:
       debug-archive redact model.ptl -o public.ptl -c private.ptdbg --for publish
       debug-archive redact m.pt2 -o public.pt2 -c p.ptdbg --map /home/ann/=src/
-      debug-archive redact m.pt2 -o public.pt2 -c p.ptdbg --for publish --review review.jsonl
+      debug-archive redact m.pt2 -o p.pt2 -c c.ptdbg --for publish --review r.json
       debug-archive redact models/ -o public/ -c private/ --for publish --dry-run
       debug-archive symbolicate public.ptl -c private.ptdbg < report.log
       debug-archive join public.ptl -c private.ptdbg -o model.ptl

@@ -144,10 +144,10 @@ def command(
       debug-archive run model.pt2 --input random:0 --by line
       debug-archive run model.pt --input inputs.npz --first-nan
       debug-archive run model.pt --input inputs.pt --watch models/net.py:57
-      debug-archive run quantised.pt2 --base model.pt --input inputs.pt --tolerance 0.01
+      debug-archive run int8.pt2 --base model.pt --input in.pt --tolerance 0.01
       debug-archive run model.pt --input inputs.pt --save values.safetensors
-      debug-archive run model.etrecord --input inputs.pt --base run.etdp --buffer debug.bin
-      debug-archive run model.pt --input inputs.pt --format model-explorer > means.json
+      debug-archive run m.etrecord --input in.pt --base m.etdp --buffer debug.bin
+      debug-archive run m.pt --input in.pt --format model-explorer > means.json
     """  # noqa: D301 (click reads the backspace)
     if base is not None and (first_nan or watch or save):
         raise click.UsageError("--first-nan, --watch and --save are of one run: leave --base out")

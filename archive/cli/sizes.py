@@ -135,7 +135,7 @@ def command(
       debug-archive sizes 'models/**/*.ptl' --budget debug=100KB
       debug-archive sizes models/ --base ../main/models/ --json
       debug-archive sizes model.pt2 --by weights --format folded > sizes.folded
-      debug-archive sizes model.pt2 --by weights --format model-explorer > bytes.json
+      debug-archive sizes m.pt2 --by weights --format model-explorer > bytes.json
     """  # noqa: D301 (click reads the backspace)
     budget_file = BudgetFile.read(config) if config else BudgetFile.nearest()
     if base is not None and reader.form == SPEEDSCOPE:

@@ -193,8 +193,8 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
       debug-archive symbolicate small/ companions/ < app.log
       debug-archive symbolicate companions/ --log app.log.gz --top 20
       debug-archive symbolicate companions/ --log app.log.gz --html failures.html
-      debug-archive symbolicate companions/ --log app.log.gz --sarif > failures.sarif
-      debug-archive symbolicate model.ptl --log app.log --format model-explorer > failures.json
+      debug-archive symbolicate companions/ --log app.log.gz --sarif > app.sarif
+      debug-archive symbolicate a.ptl --log a.log --format model-explorer > a.json
       debug-archive symbolicate --store http://host:8080 < app.log
       debug-archive symbolicate --store companions/ --filter rsyslog
       debug-archive symbolicate a.ptdbg b.ptdbg --model 'model=(\\w+)' < app.log

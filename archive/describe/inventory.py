@@ -98,7 +98,7 @@ class InventoryRow:
     Attributes:
         file: its name.
         kind: of the file.
-        size: in bytes; of a model in several files, that of all; null if the file could not be read.
+        size: in bytes; of a model in several files, that of all; null where nothing is there to read.
         files: how many files the model is in.
         release: the PyTorch releases that may have written it, in words, or the program that the file says
             wrote it; "" where nothing says so.

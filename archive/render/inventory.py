@@ -29,12 +29,14 @@ class UnreadRow(TypedDict):
     Attributes:
         file: its name.
         kind: by its first bytes.
+        size: bytes of the file; None where nothing is there.
         error: why it could not be read.
         unread: the same, without its name.
     """
 
     file: str
     kind: FileKind
+    size: int | None
     error: str
     unread: Sequence[str]
 

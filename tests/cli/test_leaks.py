@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shutil
 from typing import TYPE_CHECKING
@@ -64,6 +66,14 @@ def test_kind_looks_for_that_kind_alone() -> None:
     assert "shop.Lookup" in done.stdout
     assert "site-packages" not in done.stdout
     assert well("leaks", SHOP, "--kind", "home path").splitlines()[0] == f"{SHOP}: nothing found"
+
+
+def test_rows_and_json_have_only_the_kind_that_is_asked_for() -> None:
+    asked = "leaks", SHOP, "--kind", "class name"
+    (file,) = files_of(called(*asked, "--json").stdout)
+    assert {(one["kind"], one["counted"]) for one in file["findings"]} == {("class name", True)}
+    rows = list(csv.DictReader(io.StringIO(called(*asked, "--format", "csv").stdout)))
+    assert [row["text"] for row in rows] == [one["text"] for one in file["findings"]]
 
 
 def test_allowed_texts_do_not_count() -> None:

@@ -242,9 +242,9 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
 LEFT_OUT = (
     "debug-archive: skipped, neither archives nor companions: 21 "
     "(ETDump: 1, ExecuTorch program: 1, GGUF: 1, "
-    "ONNX model: 1, bzip2: 1, gzip: 1, "
-    "legacy torch.save: 1, legacy torch.save, tar: 1, safetensors: 1, saved object: 5, tar: 1, "
-    "text: 1, torch.package without TorchScript: 1, xz: 1, zip: 2, zstd: 1)\n"
+    "ONNX model: 1, bzip2: 1, checkpoint: 1, gzip: 1, "
+    "legacy torch.save: 1, legacy torch.save in a tar: 1, safetensors: 1, saved object: 2, state dict: 1, "
+    "tar: 1, text: 1, torch.package without TorchScript: 1, whole module: 1, xz: 1, zip: 2, zstd: 1)\n"
 )
 
 

@@ -8,9 +8,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
-from archive.cli.commands import COMMANDS, group
+from archive.cli.commands import COMMANDS, group, help_width
 from archive.cli.showing import DECLARATIONS
 from tests.cli.test_lost_output import commands
 from tests.support.commands import called, run, well
@@ -18,6 +19,7 @@ from tests.support.corpus import FIXTURES, ORACLES
 from tests.support.terminals import terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 MODEL = ORACLES / "plain_stack.ptl"
@@ -49,6 +51,26 @@ def test_a_word_like_no_command_gets_no_suggestion() -> None:
 @pytest.mark.parametrize("name", ["", "inspect", "split", "store", "store add", "help"])
 def test_help_of_a_command_is_what_its_option_shows(name: str) -> None:
     assert well("help", *name.split()) == well(*name.split(), "--help")
+
+
+def helps(name: str, command: click.Command) -> Iterator[tuple[str, str]]:
+    """The help of a command, and of each below it, by their names."""
+    context = click.Context(command, info_name=name, terminal_width=help_width())
+    yield name, command.get_help(context)
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            found = command.get_command(context, below)
+            assert found is not None
+            yield from helps(f"{name} {below}", found)
+
+
+def test_no_line_of_any_help_is_wider_than_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    texts = dict(helps("debug-archive", group))
+    assert {"debug-archive", "debug-archive store add", *(f"debug-archive {name}" for name in COMMANDS)} <= {
+        *texts
+    }
+    assert [line for text in texts.values() for line in text.splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ allow = ["/opt/*", "URL=https://example.com/*"]
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
@@ -116,6 +116,14 @@ class Leaks:
     problems: Sequence[str]
 
     _repr_html_ = shown_by("of_leaks")
+
+    def of_kinds(self, kinds: Container[LeakKind]) -> Leaks:
+        """The findings of these kinds alone, all of which count if they are not allowed."""
+        findings = [finding for finding in self.findings if finding.kind in kinds]
+        for finding in findings:
+            finding.counted = not finding.allowed
+        more = {kind: count for kind, count in self.more.items() if kind in kinds}
+        return replace(self, findings=findings, more=more)
 
     def counted(self, kinds: Iterable[LeakKind] = ()) -> list[Finding]:
         """The findings that make the exit status 1: those of some kinds, or of all that count.

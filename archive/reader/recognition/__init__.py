@@ -257,8 +257,13 @@ def _is_worth_a_look(container: Container, kinds: Collection[FileKind]) -> bool:
     return saved is None or saved.size <= REFUSED_PICKLE or not SAVED_KINDS.isdisjoint(kinds)
 
 
-def listed_kind(file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bool = True) -> FileKind | None:
+def listed_kind(
+    file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bool = True, look: bool = False
+) -> FileKind | None:
     """The kind of a file that a folder lists.
+
+    Args:
+        look: read the pickle of a file by ``torch.save``, to name the kind of object in it.
 
     Returns:
         None for a file of unknown kind: it is cut short, broken or unreadable, as opening it will show.
@@ -270,7 +275,7 @@ def listed_kind(file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bo
                 return FileKind.UNKNOWN
             # Where a search does not follow links, it lists a folder among files.
             return FileKind.LINK if os.path.islink(file) else FileKind.EMPTY_FOLDER  # noqa: PTH114 (the same)
-        kind = recognise(file if mapped else in_memory(file), limits=limits, look=False).kind
+        kind = recognise(file if mapped else in_memory(file), limits=limits, look=look).kind
     except (ArchiveError, OSError):
         return None
     return None if kind is FileKind.CUT else kind

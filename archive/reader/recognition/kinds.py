@@ -49,7 +49,7 @@ class FileKind(StrEnum):
     FLATBUFFER = "flatbuffer lite model"
     EXECUTORCH = "ExecuTorch program"
     LEGACY = "legacy torch.save"
-    LEGACY_TAR = "legacy torch.save, tar"
+    LEGACY_TAR = "legacy torch.save in a tar"
     ONNX = "ONNX model"
     SAFETENSORS = "safetensors"
     CUT_SAFETENSORS = "safetensors cut short"
