@@ -117,7 +117,7 @@ CALLS = {
 def test_pytorchs_own_refusals_are_the_programs(tmp_path: Path) -> None:
     torch: Any = pytest.importorskip("torch", exc_type=ImportError)
 
-    class Model(torch.nn.Module):  # type: ignore[misc]
+    class Model(torch.nn.Module):
         def forward(self, Ids: Any, pair: Any, *rest: Any, scale: Any = None) -> Any:  # noqa: ANN401, N803
             tensors = (Ids, pair["left"][:, :2], pair["Right-x"][0], *rest, scale)
             return sum(tensor.sum() for tensor in tensors)
@@ -129,7 +129,7 @@ def test_pytorchs_own_refusals_are_the_programs(tmp_path: Path) -> None:
     args, kwargs = given(((4, 2), (4, 5), 3, 5, 8, 2))
     batch, count = torch.export.Dim("batch", min=3, max=64), torch.export.Dim("count", max=50)
     sizes = {"Ids": {0: batch}, "pair": {"left": {0: batch}, "Right-x": [None]}, "scale": None}
-    sizes["rest"] = ({0: count}, {0: 2 * batch})  # type: ignore[assignment]
+    sizes["rest"] = ({0: count}, {0: 2 * batch})
     path = tmp_path / "model.pt2"
     torch.export.save(torch.export.export(Model(), args, kwargs, dynamic_shapes=sizes), path)
     module = torch.export.load(path).module()
