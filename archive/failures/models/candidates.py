@@ -165,7 +165,7 @@ class FleetAnswers:
         # Prefer models whose code matches the log to models that have no code to compare.
         left = [candidate for candidate in left if not candidate.answer.is_unproven] or left
         self._choices.keep(key, [candidate.model for candidate in left], 1 + len(models))
-        why = self._why_damaged(models, failure, left) or ("" if is_named else _why_unproven(left))
+        why = self._why_damaged(models, failure, left) or ("" if is_named else _why_unproven(left, naming))
         if why:
             return _unexplained(failure, what, why, is_possible=True)
         texts = {candidate.answer.text for candidate in left}
@@ -361,11 +361,11 @@ def _unexplained(failure: Failure, what: str, why: str, is_possible: object) -> 
     return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=bool(is_possible))
 
 
-def _why_unproven(left: Sequence[Candidate]) -> str:
+def _why_unproven(left: Sequence[Candidate], naming: NamingLine | None) -> str:
     """The reason that models which nothing proves don't explain a failure; "" where there are none."""
     if not left or not left[0].answer.is_unproven:
         return ""
-    remedy = _remedy([candidate.model for candidate in left])
+    remedy = _remedy([candidate.model for candidate in left], "" if naming is None else naming.text)
     return f"{_fits(left)}, but {UNPROVEN}; {remedy}, or split with --fingerprints"
 
 
@@ -383,8 +383,15 @@ def _fits(left: Sequence[Candidate]) -> str:
     return f"fits {several([one_line(candidate.model.file) for candidate in left])}"
 
 
-def _remedy(models: Sequence[Model]) -> str:
-    """What to give so that a failure that fits several models becomes one's."""
+def _remedy(models: Sequence[Model], label: str = "") -> str:
+    """What to give so that a failure that fits several models becomes one's.
+
+    Args:
+        label: of a release, if that is all that the log says.
+    """
     lacking = sum(not model.shows_code for model in models[:MOST_NAMED])
     archives = f"add the archive{'s' if lacking > 1 else ''}, " if lacking else ""
-    return f"{archives}give the FILE that failed, or --id or --model for its name in the log"
+    by_name = "--id or --model for its name in the log"
+    if label:
+        by_name = f"have the log say NAME@{one_line(label)} or an id (a label alone proves no model)"
+    return f"{archives}give the FILE that failed, or {by_name}"

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import archive
 from archive.app.explaining import explainer_of
-from archive.app.sources import models_in
+from archive.app.sources import models_in, models_of
 from archive.failures.models.models import Models
 from archive.failures.traceback_failures import TracebackFailure
+from archive.store.store import Store
 from tests.support.corpus import ORACLES
 from tests.support.halves import halves
 from tests.support.reports import Report, case
@@ -82,6 +83,20 @@ def test_of_several_companions_none_explains_code_that_it_cannot_compare(tmp_pat
         "; add the archive, give the FILE that failed, or --id or --model for its name in the log, or split "
         "with --fingerprints"
     )
+
+
+def test_where_the_log_has_only_a_label_the_note_says_what_would_prove_the_model(tmp_path: Path) -> None:
+    one = case("plain_free_functions.jit")
+    store = Store.open(tmp_path / "symbols", create=True)
+    store.add(halved(tmp_path, one) / "plain_free_functions.ptdbg", label="1.2")
+    explainer = explainer_of(models_of(store), names=r"release (\S+)")
+    log = b"running release 1.2\n" + one.stripped
+    assert b"".join(explainer.explain([log])) == log
+    assert (
+        "have the log say NAME@1.2 or an id (a label alone proves no model), or split" in explainer.notes[0]
+    )
+    named = log.replace(b"1.2", b"plain_free_functions.ptdbg@1.2")
+    assert one.full in b"".join(explainer_of(models_of(store), names=r"release (\S+)").explain([named]))
 
 
 def test_no_archive_is_asked_for_where_digests_of_lines_are_at_hand(tmp_path: Path) -> None:
