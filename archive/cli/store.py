@@ -33,8 +33,8 @@ from archive.render.store import (
     indistinct_text,
 )
 from archive.store.adding import MadeCompanion, NoDebugInfoError, made_of
-from archive.store.finding import indistinct
 from archive.store.folder import MOST_SECONDS, Waiting
+from archive.store.indistinct import indistinct
 from archive.store.store import Store
 
 if TYPE_CHECKING:

@@ -164,7 +164,7 @@ class EvalFailure(Failure):
         if not self.statements[-1].code.startswith(f"{DELEGATE}("):
             return False
         below = (self.stream.text(at, is_patient=False) for at in range(self.length, self.length + MOST_SAID))
-        return any(text and (HANDLES_NOT_FOUND.search(text) or HIERARCHY in text) for text in below)
+        return any(text and (HANDLES_NOT_FOUND.match(text) or HIERARCHY in text) for text in below)
 
     def _message(self) -> Iterator[str]:
         """The lines of the error's message, up to an empty one."""

@@ -20,16 +20,17 @@ from typing import TYPE_CHECKING
 from archive.base.errors import one_line
 from archive.base.strings import decoded
 from archive.failures.failure import Answer, Failure, FailureCause
-from archive.failures.held_graphs import COLOUR
 from archive.formats.exported.guards import guard_of
 
 if TYPE_CHECKING:
     from archive.failures.log.streams import LogStream
     from archive.failures.one_model import OneModel
 
+COLOURS = rb"(?:\x1b\[[\d;]{0,16}m){0,4}"
+"""Some escapes for a terminal: bounded, as each may begin the failure."""
 GUARD = re.compile(
     rb"(?P<prefix>.*?)%bAssertionError%b: %bGuard failed: (?P<condition>[^\x1b]{1,4096}?)%b *"
-    % ((COLOUR,) * 4)
+    % ((COLOURS,) * 4)
 )
 EXECUTING_GUARDS = re.compile(rb".*?While executing %_guards_fn : .*\bcall_module\[target=_guards_fn\].*")
 EXPLAINED = re.compile(rb"Inputs? of (?:the program|program .*): ")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -12,9 +10,7 @@ from archive.base.errors import ArchiveError, several
 from archive.store.entries import CompanionEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from archive.store.stores import OwnStore
+    from collections.abc import Mapping, Sequence
 
 EntryT = TypeVar("EntryT", bound=CompanionEntry)
 
@@ -91,30 +87,3 @@ def _labels_known(entries: Sequence[EntryT], name: str) -> str:
         label for entry in entries if name in entry.facts.names(entry.file) for label in entry.labels
     )
     return f"; {name} has the labels {several([*labels])}" if labels else ""
-
-
-def indistinct(
-    store: OwnStore[EntryT], entries: Sequence[EntryT], taken: Collection[str]
-) -> Sequence[Sequence[EntryT]]:
-    """The companions just taken whose failures nothing tells from those of others of their top class.
-
-    They have neither unique handles nor digests of lines. Those of each top class together.
-
-    Args:
-        taken: the archive ids of those that were just taken.
-    """
-    kin = defaultdict[str, set[str]](set)
-    for entry in entries:
-        if entry.facts.qualified_top:
-            kin[entry.facts.qualified_top].add(entry.archive_id)
-    found = defaultdict[str, list[EntryT]](list)
-    for entry in entries:
-        top = entry.facts.qualified_top
-        if entry.archive_id in taken and not entry.facts.prefix and len(kin[top]) > 1:
-            with (
-                suppress(ArchiveError, OSError),
-                store.opened_of(entry) as archive,
-            ):  # it may be removed by now
-                if not archive.line_digests:
-                    found[top].append(entry)
-    return [*found.values()]

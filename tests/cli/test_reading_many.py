@@ -73,7 +73,7 @@ def test_inspect_prints_a_line_a_file_and_the_sums() -> None:
         ),
     ]
     assert [line.split()[-2:] for line in told if line.startswith("total")] == [["5,446", "29.2%"]] * 2
-    assert told[-1] == "broken: 1 file; 1 could not be read"
+    assert told[-1] == "could not be read: 1 file"
     problem, others = done.stderr.splitlines()
     assert problem.startswith("debug-archive: models/a.ptl: a zip without its end")
     assert "skipped, not models: 1" in others

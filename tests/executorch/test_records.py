@@ -201,7 +201,7 @@ def test_numbers_without_a_node_among_others_are_told(tmp_path: Path) -> None:
         ("1:0", "no node is recorded for instruction '1:0'"),
         ("words/0:0", "no node is recorded for instruction 'words/0:0'"),
         ("aten_embeding_default", "there are aten_embedding_default, "),
-        ("42", "give the number of an instruction, like 0:17"),
+        ("42", "has no debug handle 42: its instructions have 1-26; give one, like forward/0:0"),
     ],
 )
 def test_an_instruction_that_is_not_there_is_told(asked: str, said: str) -> None:

@@ -278,7 +278,7 @@ def test_a_split_archive_names_the_companion_that_it_needs(
         (note,) = explained(report.stripped, opened).notes
     assert SPLIT in note
     assert known in note
-    assert "(-c COMPANION)" in note
+    assert "(-c COMPANION, or --store STORE)" in note
     assert SAVING not in note
     with archive.open(device, companion=tmp_path / "c.ptdbg") as both:
         assert explained(report.stripped, both).text == report.full

@@ -111,7 +111,7 @@ def test_a_failure_of_what_was_split_leads_to_the_companion(tmp_path: Path) -> N
     out, companion = tmp_path / "out", tmp_path / "companion"
     made = archive.split(PACKAGE, out, companion)
     text, *counts = explained(FAILURE, out)
-    where = f"the companion with the archive id {made.archive_id} (-c COMPANION)"
+    where = f"the companion with the archive id {made.archive_id} (-c COMPANION, or --store STORE)"
     note = f"line 2: debug info was split off this archive: it is in {where}"
     assert (text, counts) == (FAILURE, [0, 1, [note]])
 
