@@ -17,6 +17,7 @@ FORMS = ("traced", "lite", "frozen", "exported")
 @pytest.mark.parametrize(
     ("package", "name", "fault"),
     [
+        ("transformers", "BERT", value_table.scale),
         ("transformers", "ViT", value_table.scale),
         ("transformers", "GPT-2", value_table.epsilon),
         ("timm", "resnet", value_table.coarse),

@@ -191,6 +191,20 @@ def test_no_line_but_the_other_one_is_named(seed: int, tmp_path: Path) -> None:
             ),
             id="after one that only that run has, too, in no pair",
         ),
+        pytest.param(
+            Case([LOWER, "y = torch.sin(y)"], "y = y + 0.125", 2, ("scripted", "decomposed")),
+            id="beside operations that others use, too",
+        ),
+        pytest.param(
+            Case(
+                [
+                    *("y = y * z", "y = y + z", "y = y * 1.5", "y = y + 0.25", "y = self.norms[0](y)"),
+                    *("y = torch.tanh(y)", "y, z = z, y", "y = self.layers[2](y)"),
+                ],
+                *("z = z * 0.5", 3, ("scripted", "frozen"), True),
+            ),
+            id="in the place of one that follows from something else",
+        ),
     ],
 )
 def test_the_other_line_is_named(case: Case, tmp_path: Path) -> None:
@@ -240,3 +254,13 @@ def test_no_wrong_line_is_named(case: Case, tmp_path: Path) -> None:
     diffs = compared(case, tmp_path)
     assert len(diffs) == 2
     assert all(diff.is_beyond and (diff.first is None or case.is_right(diff.first)) for diff in diffs)
+
+
+def test_a_line_like_a_part_of_what_is_decomposed_before_it_is_not_taken_for_that(tmp_path: Path) -> None:
+    """Attention has a softmax of its own, and operations after it."""
+    plain = ["y = y + z", "y = torch.relu(y)", CAUSAL, "y = functional.gelu(y)"]
+    case = Case(plain, "y = torch.softmax(y, -1)", 3, ("decomposed", "scripted"))
+    diffs = compared(case, tmp_path)
+    assert len(diffs) == 2
+    assert all(diff.is_beyond for diff in diffs)
+    assert not any(diff.first and not case.is_right(diff.first) for diff in diffs)

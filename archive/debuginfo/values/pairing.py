@@ -17,9 +17,9 @@ each among the operations that the steps before it left:
 6. *end of line*, *end of module*: one run has n operations there, the other a multiple of n. The last one of
    each share computes what the one of the other run does; those before it are inside of it: used by it and
    each other only, and of other families. Of a single operation (*decomposed*) this is sure if its share is
-   of one line, both results have the same last sizes, and neither only rounds; by the number of a line, which
-   may be another one's in the other run, only if its text is the same, or nothing else is left of the module.
-   Both follow from something that both runs have.
+   of one line, of which nothing is left after it, both results have the same last sizes, and neither only
+   rounds; by the number of a line, which may be another one's in the other run, only if its text is the same,
+   or nothing else is left of the module. Both follow from something that both runs have.
 
 Two runs of one program need none of this: the operations of a node belong together (:func:`by_node`).
 
@@ -364,7 +364,8 @@ class _Pairing:
                     continue
                 is_of_line = all(each.line == sides[side][at].line for each in inside)
                 is_known = how is None or (one.text == other.text != "") or self._is_rest(mine, base)
-                is_sure = few == 1 and is_of_line and is_known and _is_sure(one, other)
+                is_whole = is_of_line and not self._goes_on(side, sides[side][at])
+                is_sure = few == 1 and is_whole and is_known and _is_sure(one, other)
                 found = "decomposed" if is_sure else how
                 if found is None or not self._is_decomposed(one, other, side, inside):
                     continue
@@ -372,6 +373,15 @@ class _Pairing:
                 done[side].update(each.operation.number for each in inside)
                 self._inside[side] += len(inside)
         self._drop(done)
+
+    def _goes_on(self, side: int, last: _Computed) -> bool:
+        """Whether operations of its line are left after an operation: then it isn't the last of a share."""
+        return any(
+            one.line == last.line
+            and one.module == last.module
+            and one.operation.number > last.operation.number
+            for one in self._left[side]
+        )
 
     def _is_rest(self, mine: Sequence[_Computed], base: Sequence[_Computed]) -> bool:
         """Whether groups are all that is left of their module in both runs."""
