@@ -58,7 +58,7 @@ from archive.render.inventory import UnreadRow
 from archive.render.profile import ProfileComparison, ProfileFacts, SavedProfileFacts
 from archive.render.sizes import ChangesFacts, SizesFacts, WeightsFacts
 from archive.render.symbolicate import FramedSources, LogCauses, NamedSources, Symbolications
-from archive.render.values import RunComparison, RunFacts
+from archive.render.value_facts import RunComparison, RunFacts
 from archive.rewrite.canonicalise import Canonical
 from archive.rewrite.convert import Conversion
 from archive.rewrite.join import Join

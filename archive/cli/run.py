@@ -19,15 +19,13 @@ from archive.io.urls import name_of
 from archive.reader.recognition import FileKind, recognise
 from archive.render import node_data
 from archive.render.rows import GAPS, RUN, RUN_KEYS, by_view
+from archive.render.value_facts import comparison_facts, gap_facts, run_facts
 from archive.render.values import (
     VALUE_VIEWS,
-    comparison_facts,
     comparison_text,
     first_text,
-    gap_facts,
     gaps_by,
     observed_text,
-    run_facts,
     watched_text,
 )
 

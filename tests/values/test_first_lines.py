@@ -17,7 +17,8 @@ import torch
 from torch import nn
 
 from archive.render.fitted_table import lines_of
-from archive.render.values import comparison_facts, comparison_text
+from archive.render.value_facts import comparison_facts
+from archive.render.values import comparison_text
 from tests.support.sampling import crossed, name_of
 from tests.values.models import FAULTS, FORMS, form, made
 

@@ -168,7 +168,7 @@ class Run:
             force: replace an existing file.
         """
         with replacing(target, force=force) as file:
-            file.write(text_by("values", "run_document", self).encode())
+            file.write(text_by("value_facts", "run_document", self).encode())
 
     def _named(self) -> Iterator[tuple[str, Summary, Kept]]:
         """Each kept result, with its name in a file of values."""
