@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import io
-import json
 import traceback
 import warnings
-from collections import Counter
-from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -18,102 +13,40 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
 from torch import nn
-from torch.utils import _pytree as pytree
 
 from archive.backend import (
     BackendError,
     LoweringError,
     lower,
-    profile_program,
-    register_backend,
-    unregister_backend,
 )
 from archive.backend.aten.backend import ATEN, Aten
 from archive.backend.lower.codegen import UNAVAILABLE_WARNING
-from archive.backend.programs.delegates import delegate
-from archive.backend.values.running import run
 from archive.base.errors import ArchiveError
 from tests.backend.exported_models import MODELS, made
+from tests.backend.partitioned import (
+    ROWS,
+    Doubled,
+    Everything,
+    Failing,
+    X,
+    backend,
+    calls,
+    doubled,
+    exported,
+    kinds_of,
+    loaded,
+    running,
+    same,
+    supporting,
+)
 from tests.backend.test_exported_archives import PROGRAMS
 from tests.support import commands
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]  # export warns of much
-
-X = torch.linspace(-1, 1, 12).view(3, 4)
-ROWS = {0: torch.export.Dim("rows")}
-
-
-@contextmanager
-def backend(name: str = "some", **given: Any) -> Iterator[str]:  # noqa: ANN401
-    """The backend ``aten`` by another name, with other parts."""
-    parts = {"preprocess": ATEN.preprocess, "runtime": ATEN.runtime, "link": ATEN.link}
-    register_backend(name, **{**parts, **given})
-    try:
-        yield name
-    finally:
-        unregister_backend(name)
-
-
-def supporting(*kinds: str) -> Callable[[torch.fx.Node], bool]:
-    """Whether a node calls one of some operators."""
-    return lambda node: str(node.target).split(".")[1] in kinds
-
-
-def exported(model: nn.Module, *arguments: Any, **how: Any) -> Any:  # noqa: ANN401
-    return torch.export.export(model.eval(), arguments, **how)
-
-
-def loaded(program: Any) -> Any:  # noqa: ANN401
-    """A program, saved and loaded by PyTorch."""
-    file = io.BytesIO()
-    torch.export.save(program, file)
-    return torch.export.load(io.BytesIO(file.getvalue()))
-
-
-def calls(program: Any) -> list[torch.fx.Node]:  # noqa: ANN401
-    """The calls of backends in a program."""
-    return [node for node in program.graph.nodes if node.target is delegate]
-
-
-def kinds_of(graph: Any) -> list[str]:  # noqa: ANN401
-    """The operators that a graph itself calls."""
-    return [str(node.target).split(".")[1] for node in graph.nodes if "aten." in str(node.target)]
-
-
-def running(program: Any) -> nn.Module:  # noqa: ANN401
-    """A module of a program, whose tensors are its own."""
-    return copy.deepcopy(program.module())
-
-
-def same(found: object, expected: object) -> bool:
-    leaves, others = pytree.tree_leaves(found), pytree.tree_leaves(expected)
-    pairs = zip(leaves, others, strict=True)
-    return all(
-        torch.equal(one.nan_to_num(), two.nan_to_num()) if isinstance(one, torch.Tensor) else one == two
-        for one, two in pairs
-    )
-
-
-class Everything(nn.Module):
-    """Writes a buffer, has a condition, and a size that may vary."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Linear(4, 4)
-        self.last = nn.Linear(4, 4)
-        self.register_buffer("count", torch.zeros(1))
-
-    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        self.count.add_(1)
-        y = torch.relu(self.first(x)).view(x.shape[0] * 2, 2)
-        y = torch.cond(y.sum() > 0, lambda z: z + 1, lambda z: z - 1, (y,))
-        low, high = self.last(y.reshape(-1, 4)).max(dim=-1)
-        return {"sum": (low + high) * self.count, "rows": y}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -315,28 +248,6 @@ def test_gradients_are_those_of_the_program() -> None:
     assert all(same(found[1][name], grad) for name, grad in found[0].items())
 
 
-def doubled(original: Any, *_: Any) -> Any:  # noqa: ANN401
-    """A state without the weights themselves."""
-    program = original.program
-    held = {**program.state_dict, **program.constants}
-    return {name: 2 * tensor.detach() for name, tensor in held.items()}
-
-
-class Doubled:
-    """Computes a linear layer twice as large."""
-
-    last_handle = -1
-
-    def is_available(self) -> bool:
-        return True
-
-    def compile(self, processed: Any, spec: Any) -> Any:  # noqa: ANN401
-        return dict.fromkeys(spec, processed)
-
-    def execute(self, handle: Any, inputs: list[Any]) -> list[Any]:  # noqa: ANN401
-        return [nn.functional.linear(inputs[0], handle["0.weight"], handle["0.bias"])]
-
-
 def test_weights_that_a_backend_makes_are_kept_and_those_that_nothing_takes_are_not() -> None:
     program = exported(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), X)
     with backend(preprocess=doubled, runtime=Doubled, link="inline", supports=supporting("linear")) as name:
@@ -379,16 +290,6 @@ def test_the_program_itself_stays_as_it_is() -> None:
 # --- failures
 
 
-class Failing(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.table = nn.Embedding(5, 4)
-
-    def forward(self, words: torch.Tensor) -> torch.Tensor:
-        x = self.table(words)
-        return x.relu() + 1
-
-
 def test_a_failing_operation_shows_the_model_s_line_and_its_handle(tmp_path: Path) -> None:
     program = loaded(lower(exported(Failing(), torch.arange(3)), "aten"))
     with pytest.raises(BackendError) as caught:
@@ -401,7 +302,7 @@ def test_a_failing_operation_shows_the_model_s_line_and_its_handle(tmp_path: Pat
     told, _, place = str(error).partition("\n\n")
     assert told == error.message
     assert place.splitlines()[0] == f"Module hierarchy:{error.module_hierarchy}"
-    assert 'test_programs.py", line' in place
+    assert 'partitioned.py", line' in place
     torch.export.save(program, tmp_path / "m.pt2")
     printed = commands.well("symbolicate", tmp_path / "m.pt2", "0").splitlines()
     assert place.splitlines()[1:] == printed[1:]
@@ -480,16 +381,6 @@ def test_a_backend_that_does_not_exist_is_named() -> None:
         program.module()(X)
 
 
-class Silent(Doubled):
-    """Runs what ``aten`` compiles, and records nothing."""
-
-    def compile(self, processed: Any, spec: Any) -> Any:  # noqa: ANN401
-        return Aten().compile(processed, spec)
-
-    def execute(self, handle: Any, inputs: list[Any]) -> list[Any]:  # noqa: ANN401
-        return Aten().execute(handle, inputs)
-
-
 class Wrong(Doubled):
     """Gives too few results."""
 
@@ -520,197 +411,3 @@ def test_what_only_modules_take_is_refused() -> None:
         lower(program, "aten", effects=True)
     with pytest.raises(LoweringError, match="Method 'other' is not defined"):
         lower(program, "aten", {"other": {}})
-
-
-# --- commands
-
-
-def test_symbolicate_prints_the_source_of_a_handle(tmp_path: Path) -> None:
-    target = tmp_path / "failing.pt2"
-    torch.export.save(lower(exported(Failing(), torch.arange(3)), "aten"), target)
-    by_handle, by_name = (commands.run("symbolicate", target, name) for name in ("1", "relu"))
-    assert by_handle.returncode == 0
-    assert b"return x.relu() + 1" in by_handle.stdout
-    assert by_handle.stdout == by_name.stdout
-    several = commands.run("symbolicate", target, "0", "2")
-    assert several.stdout.count(b"Original traceback") == 2
-    partition = commands.run("symbolicate", target, "debug_archive_delegate")
-    assert partition.returncode == 0
-    assert [line for line in partition.stdout.decode().splitlines() if line.startswith("node ")] == [
-        f"node debug_archive_delegate.lowered_0/{name}:" for name in ("embedding", "relu", "add")
-    ]
-    unknown = commands.run("symbolicate", target, "17")
-    assert unknown.returncode == 1
-    assert b"no node '17'" in unknown.stderr
-
-
-def test_a_log_of_a_split_program_is_explained_by_its_companion(tmp_path: Path) -> None:
-    model, small, companion = tmp_path / "m.pt2", tmp_path / "s.pt2", tmp_path / "s.ptdbg"
-    torch.export.save(lower(exported(Failing(), torch.arange(3)), "aten"), model)
-    commands.well("split", model, "-o", small, "-c", companion)
-    with pytest.raises(BackendError) as caught:
-        torch.export.load(small).module()(torch.tensor([1, 9, 2]))
-    log, other = tmp_path / "app.log", tmp_path / "other.log"
-    log.write_text(f"ERROR {caught.value}\nnext\n", "utf-8")
-    other.write_text(f"ERROR {caught.value}\n".replace("{0}", "{7}"), "utf-8")
-    place = commands.well("symbolicate", model, "0").rstrip()
-    expected = log.read_text("utf-8").replace(
-        "Debug info for handle(s): debug_handles:{0}, was not found.", place
-    )
-    for files in ((model,), (small, "-c", companion), (companion,)):
-        done = commands.run("symbolicate", *files, "--log", log)
-        assert (done.returncode, done.stdout.decode()) == (0, expected)
-        missing = commands.run("symbolicate", *files, "--log", other)
-        assert missing.returncode == 1
-        assert b"handles {7}: no lowered node of this archive has it" in missing.stderr
-    alone = commands.run("symbolicate", small, "--log", log)
-    assert (alone.returncode, alone.stdout) == (1, log.read_bytes())
-    assert b"if `split` took them out, they are in the companion" in alone.stderr
-
-
-def test_the_call_of_a_lowered_part_in_a_traceback_is_explained_by_its_handles(tmp_path: Path) -> None:
-    model, log = tmp_path / "m.pt2", tmp_path / "app.log"
-    torch.export.save(lower(exported(Failing(), torch.arange(3)), "aten"), model)
-    small, companion = tmp_path / "s.pt2", tmp_path / "s.ptdbg"
-    commands.well("split", model, "-o", small, "-c", companion)
-    with pytest.raises(BackendError) as caught:
-        torch.export.load(small).module()(torch.tensor([1, 9, 2]))
-    text = "".join(traceback.format_exception(caught.value))
-    assert "= torch.ops.higher_order.debug_archive_delegate(" in text
-    log.write_text(f"ERROR {text}", "utf-8")
-    done = commands.run("symbolicate", companion, "--log", log)
-    assert (done.returncode, b"no source" in done.stderr) == (0, False)
-    assert commands.well("symbolicate", model, "0").rstrip() in done.stdout.decode()
-
-
-def test_the_commands_say_which_backend_is_unknown_and_how_they_know_it(tmp_path: Path) -> None:
-    model = tmp_path / "m.pt2"
-    with backend("unknown") as name:
-        torch.export.save(lower(exported(nn.Linear(4, 4), X), name), model)
-    for command in ("run", "profile"):
-        done = commands.run(command, model)
-        assert done.returncode == 2
-        assert done.stderr.decode().startswith(
-            f"debug-archive: {model}: Preprocessing function for backend unknown is not registered. "
-            "no backend 'unknown'; available: aten, "
-        )
-        assert done.stderr.decode().endswith(
-            "python -c 'import MODULE; from archive.cli import main; main()' …\n"
-        )
-
-
-def written(program: Any) -> bytes:  # noqa: ANN401
-    """A program as PyTorch saves it."""
-    file = io.BytesIO()
-    torch.export.save(program, file)
-    return file.getvalue()
-
-
-def test_a_run_shows_all_operations_of_partitions_at_the_lines_of_the_model(tmp_path: Path) -> None:
-    program = exported(Everything(), X, dynamic_shapes=(ROWS,)).run_decompositions({})
-    model, small, companion = tmp_path / "m.pt2", tmp_path / "s.pt2", tmp_path / "s.ptdbg"
-    model.write_bytes(written(lower(program, "aten")))
-    commands.well("split", model, "-o", small, "-c", companion)
-    given = torch.linspace(-1, 1, 20).view(5, 4)
-    with (
-        run(written(program), given) as base,
-        run(model, given) as lowered,
-        run(small, given, companion=companion) as joined,
-        run(small, given) as bare,
-    ):
-        expected = Counter((each.op, each.line, each.results[0].digest) for each in base.operations)
-        for found in (lowered, joined):
-            assert expected == Counter(
-                (each.op, each.line, each.results[0].digest) for each in found.operations
-            )
-            assert not found.unseen
-            assert not found.diff(base).is_beyond
-            assert len(found.diff(base).gaps) == len(base.diff(base).gaps)
-        assert [each.op for each in bare.operations] == [each.op for each in lowered.operations]
-        assert all(each.place.source is None for each in bare.operations)
-        inside = [each for each in lowered.operations if "<debug_archive_delegate" in each.place.hierarchy]
-        assert "aten::max" in {each.op for each in inside}
-
-
-def test_a_run_shows_what_partitions_return_if_their_backend_records_no_values() -> None:
-    program = exported(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.Sigmoid()), X)
-    with (
-        backend(runtime=Silent, supports=supporting("linear", "sigmoid")) as name,
-        run(written(program), X) as base,
-        run(written(lower(program, name)), X) as lowered,
-    ):
-        found = [(each.op, each.place.hierarchy, each.line) for each in lowered.operations]
-        expected = [(each.op, each.line) for each in base.operations]
-        assert [(op, line) for op, _, line in found] == [expected[number] for number in (0, 1, 3)]
-        assert "<debug_archive_delegate" in found[0][1]
-        assert lowered.unseen == {"lowered operations": 1}
-        assert torch.equal(lowered.value(lowered.operations[-1]), base.value(base.operations[-1]))
-        assert not lowered.diff(base).is_beyond
-        assert len(lowered.diff(base).gaps) == 3
-
-
-def test_a_profile_has_the_operations_of_backends_and_of_pytorch_at_their_lines() -> None:
-    program = exported(Everything(), X, dynamic_shapes=(ROWS,))
-    with backend(supports=supporting("linear", "relu", "max")) as name:
-        file = io.BytesIO()
-        torch.export.save(lower(program, name), file)
-        found = profile_program(file.getvalue(), torch.ones(5, 4), runs=2)
-        events = Counter((event.name, event.handle >= 0) for event in found.events)
-        assert events["aten::linear", True] == 4
-        assert events["aten::relu", True] == events["aten::max", True] == 2
-        assert events["cond", False] == events["aten::linear", False] == 0
-        summed = events["aten::add", False] + events["aten::sub", False]
-        assert summed == 2 * 3  # of the buffer, the branch, and both results
-        places = [event.place.source for event in found.events if event.name == "aten::linear"]
-        lines = {place.text for place in places if place is not None}
-        assert lines == {
-            "y = torch.relu(self.first(x)).view(x.shape[0] * 2, 2)",
-            "low, high = self.last(y.reshape(-1, 4)).max(dim=-1)",
-        }
-        with pytest.raises(ArchiveError, match=r"model fails with .*: Guard failed.*; it takes x"):
-            profile_program(file.getvalue(), torch.ones(5, 3))
-
-
-def test_a_part_whose_backend_records_nothing_is_one_event() -> None:
-    program = exported(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), X)
-    with backend(preprocess=doubled, runtime=Doubled, link="inline", supports=supporting("linear")) as name:
-        found = profile_program(written(lower(program, name)), X)
-        assert [event.name for event in found.events] == ["debug_archive_delegate", "aten::relu"]
-
-
-def test_the_command_profiles_what_is_lowered_by_the_lines_of_the_model(tmp_path: Path) -> None:
-    program = exported(Everything(), X, dynamic_shapes=(ROWS,))
-    model, small, companion = tmp_path / "m.pt2", tmp_path / "s.pt2", tmp_path / "s.ptdbg"
-    torch.export.save(lower(program, "aten"), model)
-    commands.well("split", model, "-o", small, "-c", companion)
-    found = {}
-    for file, more in ((model, ()), (small, ("-c", companion))):
-        done = commands.well("profile", file, *more, "--runs", "2", "--json")
-        (found[file],) = json.loads(done)["files"]
-    facts = found[model]
-    assert (facts["backend"], facts["runs"], facts["peak_bytes"]) == ("exported program", 2, None)
-    calls_of = {row["text"]: row["calls"] for row in facts["line"]}
-    assert calls_of["y = torch.cond(y.sum() > 0, lambda z: z + 1, lambda z: z - 1, (y,))"] == 2 * 3
-    assert {row["name"] for row in facts["module"]} >= {"top(Everything)", "first", "last"}
-    assert {row["name"]: row["calls"] for row in found[small]["line"]} == {
-        row["name"]: row["calls"] for row in facts["line"]
-    }
-    assert commands.run("profile", small).returncode == 1  # it has no lines
-
-
-class Attending(nn.Module):
-    """Attention as GPT-2 of transformers has it: its result is viewed as rows."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
-        return y.transpose(1, 2).reshape(2, 6, 16).view(-1, 16)
-
-
-def test_attention_is_lowered_that_pytorch_does_not_decompose() -> None:
-    x = torch.linspace(-1, 1, 192).view(2, 6, 2, 8).transpose(1, 2)
-    program = exported(Attending(), x)
-    with pytest.raises(ValueError, match="Cannot view a tensor with shape"):  # a fault of PyTorch 2.13
-        program.run_decompositions()
-    lowered = lower(program, "aten")
-    assert calls(lowered)
-    assert same(loaded(lowered).module()(x), Attending()(x))
