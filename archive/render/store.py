@@ -108,10 +108,10 @@ def added_line(file: str, addition: Addition[AnyEntry]) -> str:
 
 
 def indistinct_text(entries: Sequence[AnyEntry]) -> str:
-    """That nothing tells failures of companions from those of others of their top class, and what would."""
+    """That failures of companions look like those of others of their top class, and the way out."""
     names = several([entry.titles[0] for entry in entries])
     return (
-        f"{names}: nothing tells failures from those of other companions of {shown(entries[0].facts.top)}: "
+        f"{names}: failures look like those of other companions of {shown(entries[0].facts.top)}: "
         f"add the archive{'s' if entries[1:] else ''}, or split with --fingerprints"
     )
 

@@ -1,4 +1,4 @@
-"""Companions of a store whose failures nothing tells from those of other releases of their model."""
+"""Companions of a store whose failures look like those of other releases of their model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EntryT = TypeVar("EntryT", bound=CompanionEntry)
 def indistinct(
     store: OwnStore[EntryT], entries: Sequence[EntryT], taken: Collection[str]
 ) -> Sequence[Sequence[EntryT]]:
-    """The companions just taken whose failures nothing tells from those of others of their top class.
+    """The companions just taken whose failures look like those of others of their top class.
 
     They have neither unique handles nor digests of lines. Those of each top class together.
 

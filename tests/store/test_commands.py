@@ -85,7 +85,7 @@ def test_it_is_said_that_nothing_tells_failures_of_releases_apart(
     assert said[1] == (
         ""
         if is_digested
-        else f"debug-archive: {entry.name}: nothing tells failures from those of other companions of "
+        else f"debug-archive: {entry.name}: failures look like those of other companions of "
         f"{entry.facts.top!r}: add the archive, or split with --fingerprints\n"
     )
     assert not run("store", "add", releases[1]).stderr, "its lines are known now"
