@@ -202,7 +202,7 @@ def test_elements_and_memory_are_bounded_before_they_are_made() -> None:
     call = Event("OPERATOR_CALL", 0, 0, 1, 2)
     many = built([Block([call] * 2_000)] * 2_000)  # which share one vector
     why = r"expected RunData\.events within 16,\d+ bytes, found 2,000"
-    with loops_below(40), pytest.raises(ArchiveError, match=why):
+    with loops_below(100), pytest.raises(ArchiveError, match=why):
         parsed(many)
     with pytest.raises(LimitError, match=r"name_bytes is limited to 4,096, found 5,000 with RunData\.name"):
         parsed(built([Block([], "n" * 5_000)]))
