@@ -108,7 +108,12 @@ class Allowance:
         wanted = outermost.taken + count
         if wanted > outermost.memory:
             raise LimitError("memory", outermost.memory, wanted, what=what, record=record, place=place)
-        self._add(count)
+        each: Allowance | None = self
+        while each is not None:
+            each.taken += count
+            if each.taken > each.peak:  # noqa: PLR1730 (asked very often)
+                each.peak = each.taken
+            each = each.whole
 
     @property
     def left(self) -> int:
@@ -117,15 +122,9 @@ class Allowance:
 
     def give(self, count: int) -> None:
         """Return bytes that are no longer in use."""
-        self._add(-count)
-
-    def _add(self, count: int) -> None:
-        """Add to what is taken, here and in what this is a part of."""
         each: Allowance | None = self
         while each is not None:
-            each.taken += count
-            if each.taken > each.peak:  # noqa: PLR1730 (asked very often)
-                each.peak = each.taken
+            each.taken -= count
             each = each.whole
 
 

@@ -304,7 +304,9 @@ def _remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str])
         return _of_tensor_file(kind, place)
     if file not in REDACTED_KINDS:
         return OTHERWISE if kind in NAMES else kind.remedy
-    record, zipped = place.kind, kind_in(file, place.record.partition("!")[0])
+    outer, is_inside, _ = place.record.partition("!")
+    record = place.kind
+    zipped = kind_in(file, outer) if is_inside else record
     if RecordKind.INPUTS in (record, zipped) and file in PROGRAM_KINDS:
         return NO_INPUTS
     by_kind = {

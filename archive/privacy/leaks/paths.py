@@ -213,14 +213,13 @@ def _without_root(data: bytes, words: FoundWords | None) -> Iterator[re.Match[by
 
 
 def _posix(data: bytes, words: FoundWords | None = None) -> Iterator[Detection]:
-    detections = lru_cache(MOST_REPEATED)(_detections)
     rooted = array("q")
     for match in ROOTED.finditer(data):
         at = match.start()
         rooted.append(at)
         path = textual(_whole(data, match)).rstrip(TRIMMED)
         if IN_ROOT.match(path) and not DRIVE_BEFORE.search(data, max(at - 3, 0), at):
-            for kind, offset, text in detections(path):
+            for kind, offset, text in _detections(path):
                 yield Detection(kind, at + offset, text)
     number = 0
     for match in POSIX.finditer(data):
@@ -264,6 +263,7 @@ def _whole(data: bytes, path: re.Match[bytes]) -> bytes:
     return path[0] + rest
 
 
+@lru_cache(MOST_REPEATED)
 def _detections(path: bytes) -> list[Detection]:
     """What a path reveals, at its first byte."""
     return list(of_path(0, path, LeakKind.PATH))

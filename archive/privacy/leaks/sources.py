@@ -194,9 +194,8 @@ def _has_letters(text: bytes) -> bool:
 def names(kind: RecordKind, data: bytes) -> Iterator[Detection]:
     """The names of classes and attributes that are not PyTorch's, and ids of a run."""
     if b"__torch__" in data:
-        plain = lru_cache(MOST_REPEATED)(_without_mangling)
         for name in TORCHSCRIPT_CLASS.finditer(data):
-            yield from _class(name.start(1) + 1, plain(name[1]))
+            yield from _class(name.start(1) + 1, _without_mangling(name[1]))
     if kind is RecordKind.PROGRAM:
         for address in ADDRESS.finditer(data):
             yield Detection(LeakKind.ID, address.start(), address[0])
@@ -211,6 +210,7 @@ def names(kind: RecordKind, data: bytes) -> Iterator[Detection]:
                 yield Detection(LeakKind.ATTRIBUTE, name.start(), name[0])
 
 
+@lru_cache(MOST_REPEATED)
 def _without_mangling(name: bytes) -> bytes:
     """The name of a class of TorchScript after its first dot, without what makes it unique."""
     return MANGLED.sub(b"", name)[1:]

@@ -385,6 +385,9 @@ class PieceStrings:
         """Count the lines of strings: each as it stands, its text, its count, and what it is decoded to."""
         lines = self._times
         for raw, text, times, decoded in strings:
+            if text in lines:
+                lines[text] += times
+                continue
             known = len(lines)
             if b"\n" in text:
                 for line in _lines(text):
@@ -392,9 +395,6 @@ class PieceStrings:
                         lines[line] += times
                     elif len(line) >= SHORTEST:
                         lines[line] = times
-            elif text in lines:
-                lines[text] += times
-                continue
             elif text:
                 lines[text] = times
             if len(lines) > known:
