@@ -73,8 +73,7 @@ def diagnostic_of(error: ArchiveError, record: str = "") -> Diagnostic:
     Args:
         record: the record that was being read; used if the error does not name one.
     """
-    problem = str(ArchiveError(error.problem, expected=error.expected, found=error.found))
-    return Diagnostic("error", record or error.record or "", error.place or "", problem)
+    return Diagnostic("error", record or error.record or "", error.place or "", error.what)
 
 
 class _NotesOfKind(NamedTuple):

@@ -75,14 +75,24 @@ class ArchiveError(Exception):
         self.place = self.place or place
         return self
 
-    def __str__(self) -> str:
+    @property
+    def what(self) -> str:
+        """The message without file, record and place, for texts that name these themselves."""
         what = self.problem
         if self.expected is not None:
             what += f"{': ' if what else ''}expected {self.expected}"
             if self.found is not None:
                 what += f", found {self.found}"
+        return what
+
+    @property
+    def in_file(self) -> str:
+        """The message without the file."""
         where = ", ".join(one_line(part) for part in (self.record, self.place) if part)
-        return ": ".join(part for part in (one_line(self.file or ""), where, what) if part)
+        return ": ".join(part for part in (where, self.what) if part)
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (one_line(self.file or ""), self.in_file) if part)
 
 
 Resource = Literal[

@@ -40,7 +40,7 @@ RULES: Mapping[str, str] = {
     "error": "something cannot be read, or it leads to wrong source or none",
     "warning": "all can be read, but something is lost or contradicts itself",
     "note": "allowed, but not as PyTorch writes an archive with all of its debug info",
-    "not checked": "the file isn't an archive, or is a pointer to one",
+    "not checked": "the file isn't an archive, is a pointer to one, or cannot be opened",
     "internal error": "a fault of debug-archive ended the check",
 }
 """Severities, as rules of a code scanner."""
@@ -89,16 +89,15 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """The diagnostics of a file, whether it could be read, and what was looked at, in sentences."""
+    """The diagnostics of a file, and what was looked at, in sentences."""
 
     diagnostics: Sequence[Diagnostic]
-    is_read: bool = True
     looked_at: Sequence[str] = ()
 
     @property
     def status(self) -> ExitStatus:
         found = [BY_SEVERITY[one.severity].status for one in self.diagnostics if one.severity in BY_SEVERITY]
-        return max(found, default=ExitStatus.WELL) if self.is_read else Cause.UNDONE.status
+        return max(found, default=ExitStatus.WELL)
 
 
 def _check_input(check: Callable[[str], _Checked], file: InputFile) -> _Checked:
@@ -112,7 +111,7 @@ def _check(file: str, *, limits: Limits, mapped: bool) -> _Checked:
     except ArchiveError as error:  # of a file that cannot be read as a whole
         return _Checked([diagnostic_of(error)])
     except OSError as error:  # the other files are still checked
-        return _Checked([Diagnostic("error", "", "", error.strerror or str(error))], is_read=False)
+        return _Checked([Diagnostic("not checked", "", "", error.strerror or str(error))])
 
 
 class _Verification:

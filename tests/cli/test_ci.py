@@ -239,7 +239,9 @@ def test_errors_of_a_file_are_one_annotation_behind_all_else(workflow: Path) -> 
         RunnerCommand(
             "error", {"file": "models/other.pt", "title": "verify"}, other.partition("not checked: ")[2]
         ),
-        RunnerCommand("error", {"file": "models/none.pt", "title": "verify"}, none.partition("error: ")[2]),
+        RunnerCommand(
+            "error", {"file": "models/none.pt", "title": "verify"}, none.partition("not checked: ")[2]
+        ),
     ]
 
 
@@ -291,7 +293,7 @@ def test_with_json_they_are_on_standard_error(workflow: Path) -> None:
 def test_they_can_be_asked_for_and_declined(monkeypatch: pytest.MonkeyPatch) -> None:
     assert annotated("verify", "none.pt", "--annotations", "none") == []
     monkeypatch.delenv("GITHUB_ACTIONS")
-    assert called("verify", "none.pt").stdout == "none.pt: error: No such file or directory\n"
+    assert called("verify", "none.pt").stdout == "none.pt: not checked: No such file or directory\n"
     assert len(annotated("verify", "none.pt", "--annotations", "github")) == 1
 
 
@@ -362,7 +364,7 @@ def test_verify_has_a_rule_a_severity_and_a_result_a_diagnostic() -> None:
         "models/%FF.pt": ("error", "error"),
         "models/old.ptl": ("note", "note"),
         "models/state_dict.pt": ("not checked", "error"),
-        "models/none.pt": ("error", "error"),
+        "models/none.pt": ("not checked", "error"),
     }
     (note,) = (one for one in run["results"] if one["level"] == "note")
     logical = note["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]

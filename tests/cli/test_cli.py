@@ -206,7 +206,7 @@ def test_verify_goes_on_behind_a_file_that_cannot_be_read(tmp_path: Path) -> Non
     done = run("verify", tmp_path / "none.ptl", NESTED)
     assert done.returncode == 2
     assert done.stdout.decode().splitlines() == [
-        f"{tmp_path / 'none.ptl'}: error: No such file or directory",
+        f"{tmp_path / 'none.ptl'}: not checked: No such file or directory",
         f"{NESTED}: well",
         "2 files: 1 well, 0 with findings, 1 not checked",
     ]

@@ -7,13 +7,15 @@ import json
 import lzma
 import pickle
 import zipfile
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
 
 from archive import ArchiveError, LeakKind, Limits, leaks
+from archive.base.errors import DAMAGED
 from archive.formats.record_kinds import RecordKind
-from archive.privacy.leaks.sources import sources
+from archive.privacy.leaks.sources import BY_LOOKS, sources
 from tests.support.canaries import canary, planted, rewritten, with_records
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.cost import loops_below
@@ -316,12 +318,23 @@ def test_texts_that_are_allowed_do_not_count() -> None:
     assert {one.text for one in found.counted([LeakKind.HOME])} == {"/home/bob/m.py"}
 
 
-def test_a_damaged_record_is_read_as_it_is_stored_and_told() -> None:
+def test_a_damaged_record_is_read_as_it_is_stored_and_named_once_with_all_that_is_wrong() -> None:
     data, text = bytearray(with_records(NESTED, {"note": b"/home/ann/m.py"})), b"/home/ann/m.py"
-    data[data.index(text) + 12] ^= 1
+    byte = data.index(text)
+    data[byte + 12] ^= 1
     found = leaks(bytes(data))
     assert texts(found, LeakKind.USER) == {"ann"}
-    assert [one.partition(":")[0] for one in found.problems] == ["note"]
+    was, now = zlib.crc32(text), zlib.crc32(data[byte : byte + len(text)])
+    what = f"{DAMAGED}: expected crc32 {was:#010x}, found {now:#010x}"
+    assert found.problems == (f"note, byte {byte}: {what}; its stored bytes were read",)
+
+
+def test_source_ranges_that_cannot_be_read_are_named_without_the_file(tmp_path: Path) -> None:
+    path, record = tmp_path / "nested.pt", "code/__torch__/net.py.debug_pkl"
+    path.write_bytes(with_records(NESTED, {record: b"\x80\x02no"}))
+    (problem,) = leaks(path).problems
+    assert problem.startswith(f"source ranges cannot be read, {BY_LOOKS}: {record}")
+    assert str(path) not in problem
 
 
 def test_what_is_not_read_is_refused_instead_of_called_clean() -> None:

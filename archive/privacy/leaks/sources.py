@@ -319,7 +319,7 @@ def lines_of(archive: Archive, kind: FileKind) -> SourceLines:
 
 
 def _unread(problem: ArchiveError) -> SourceLines:
-    return SourceLines(frozenset(), None, f"source ranges cannot be read, {BY_LOOKS}: {problem}")
+    return SourceLines(frozenset(), None, f"source ranges cannot be read, {BY_LOOKS}: {problem.in_file}")
 
 
 def _lines(table: SourceTable) -> tuple[set[bytes], set[bytes]]:

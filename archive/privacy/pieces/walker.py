@@ -101,8 +101,11 @@ class UnpackBounds:
         self._streams -= 1
         return True
 
-    def note(self, name: str, problem: str) -> None:
-        """Note what could not be read."""
+    def note(self, name: str, problem: str | ArchiveError, then: str = "") -> None:
+        """Note what could not be read: of an error, where in what is named, and what was done then."""
+        if isinstance(problem, ArchiveError):
+            name = ", ".join(part for part in (name, problem.place) if part)
+            problem = f"{problem.what}{then}"
         self.problems.append(one_line(f"{name}: {problem}" if name else problem))
 
 
@@ -246,7 +249,7 @@ class Walker:
         except LimitError:
             raise
         except ArchiveError as problem:  # damaged: what is stored is read all the same
-            self._bounds.note(name, f"{problem.found or problem}; its stored bytes were read")
+            self._bounds.note(name, problem, "; its stored bytes were read")
             data = record.raw()
         if is_tensor:
             # A tensor's bytes begin like anything by chance: only what packs all of them counts.
@@ -274,7 +277,7 @@ class Walker:
         except LimitError:
             raise
         except ArchiveError as problem:
-            self._bounds.note(name, f"{problem}; it was read as plain bytes")
+            self._bounds.note(name, problem, "; it was read as plain bytes")
         if bytes(data[:WIDTH]) in MARKS:
             with memory.lent(COPIES * len(data), "a text in UTF-16"):
                 if text := wide_text(data):
@@ -353,7 +356,7 @@ class Walker:
                     except LimitError:
                         raise
                     except ArchiveError as problem:
-                        self._bounds.note(inside, f"{problem}")
+                        self._bounds.note(inside, problem)
         yield from self._sections(data, name, kind, depth)
 
     def _numbers(
@@ -425,7 +428,7 @@ class Walker:
         except LimitError:
             raise
         except ArchiveError as problem:
-            self._bounds.note(name, f"{problem}")
+            self._bounds.note(name, problem)
 
 
 def _without(data: memoryview, start: int, stop: int) -> memoryview:

@@ -145,7 +145,7 @@ def hidden_bytes(opened: Archive) -> Iterator[str]:
     except LimitError:
         raise
     except ArchiveError as problem:
-        yield f"perhaps bytes that no tensor shows: {problem.found or problem}"
+        yield f"perhaps bytes that no tensor shows: {problem.what}"
 
 
 def _shows_all(tensor: Tensor, size: int) -> bool:

@@ -153,8 +153,7 @@ def _object(line: bytes, name: str, number: int) -> dict[str, Any]:
     try:
         value = parsed_json(line, MOST_VALUES)
     except ArchiveError as error:
-        what = f"{error.problem or f'expected {error.expected}, found {error.found}'}; {KEEP}"
-        raise ArchiveError(what, file=name, place=f"line {number}") from None
+        raise ArchiveError(f"{error.what}; {KEEP}", file=name, place=f"line {number}") from None
     if not isinstance(value, dict):
         raise ArchiveError(file=name, place=f"line {number}", expected="an object", found=shown(str(value)))
     return value
