@@ -150,3 +150,21 @@ def test_a_sentence_after_a_path_is_no_part_of_it(behind: str) -> None:
         assert (LeakKind.HOME, "/home/zqannxz/a.py") in of_record(
             WRITTEN[form](f"/home/zqannxz/a.py{behind}")
         )
+
+
+@pytest.mark.parametrize("root", ["m", "模型", "modele_ü", "сеть"])
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_name_of_a_record_is_no_absolute_path(root: str, compression: int) -> None:
+    """Whatever letter the folder of an archive ends with; a home in a name is one all the same."""
+
+    def found(*names: str) -> set[tuple[LeakKind, str]]:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", compression) as target:
+            for name in names:
+                target.writestr(zipfile.ZipInfo(f"{root}/{name}"), b"1")
+        counted = leaks(file.getvalue()).counted()
+        return {(one.kind, one.text) for one in counted if one.kind is not LeakKind.TIME}
+
+    ordinary = ("data/0", "code/__torch__/net.py", "code/__torch__/包/子包/net.py.debug_pkl")
+    assert not found(*ordinary)
+    assert (LeakKind.HOME, "/home/zqannxz/net.py") in found(*ordinary, "home/zqannxz/net.py")

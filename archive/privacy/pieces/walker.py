@@ -34,14 +34,12 @@ from archive.privacy.pieces.packed import (
 from archive.privacy.pieces.piece import FilePiece, RecordEntry, ShiftedPlaces
 from archive.privacy.pieces.tensor_texts import joined_texts, texts_of
 from archive.privacy.pieces.wide_files import COPIES, MARKS, WIDTH, wide_text
-from archive.privacy.pieces.zip_parts import embedded, fields, unlisted
+from archive.privacy.pieces.zip_parts import Field, embedded, fields, unlisted
 from archive.reader.recognition import TENSOR_KINDS, FileKind, head_kind, is_zip, kind_in, recognise_zip
 from archive.reader.tensor_files import INDEX, ModelFile, ShardedModel, model_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    from _typeshed import ReadableBuffer
 
     from archive.container.record import Record
     from archive.privacy.pieces.strings import EncodedPart
@@ -209,28 +207,39 @@ class Walker:
             yield from self._record(record, kind, inside, depth)
 
     def _between(self, container: Container, inside: str, depth: int) -> Iterator[FilePiece]:
-        """The bytes of a zip that belong to no record: headers with names, padding, directory, comment."""
+        """The bytes of a zip that belong to no record: headers with names, padding, directory, comment.
+
+        Names lead from the zip's own folder, so none is an absolute path, whatever letter that ends with.
+        """
         whole = container.data
-        pieces: list[ReadableBuffer] = []
-        at, source, end, length = [0], [0], 0, 0
+        end = 0
+        found: list[Field] = []
         places = sorted((record.place.data, record.stored_size) for record in container.records.values())
         for start, size in [*places, (len(whole), 0)]:
-            for low, high in fields(whole, end, start):
-                at.append(length)
-                source.append(low)
-                pieces += [whole[low:high], b"\0"]
-                length += high - low + 1
+            found += fields(whole, end, start)
             end = max(end, start + size)
         name = inside.removesuffix(INSIDE)
-        with memory.part():
-            memory.take(length, "what is between records")
-            data = memoryview(b"".join(pieces))
-            yield from self._texts(
-                FilePiece(name, RecordKind.OTHER, data, place=ShiftedPlaces(at, source)), depth
+        for are_names in (True, False):
+            yield from self._fields(
+                whole, [field for field in found if field.is_name is are_names], name, depth, in_ids=are_names
             )
-        for place in unlisted(whole, source[1:], {start for start, _ in places}):
+        for place in unlisted(whole, [field.start for field in found], {start for start, _ in places}):
             stream = PackedStream("deflate", place)
             yield from self._stream(stream, whole, name or BETWEEN, RecordKind.OTHER, depth)
+
+    def _fields(
+        self, whole: memoryview, found: Sequence[Field], name: str, depth: int, *, in_ids: bool
+    ) -> Iterator[FilePiece]:
+        """Fields of headers as one piece, with NULs between."""
+        lengths = [field.end - field.start + 1 for field in found]
+        with memory.part():
+            memory.take(sum(lengths), "what is between records")
+            parts = [whole[field.start : field.end] for field in found]
+            data = memoryview(b"\0".join([*parts, b""]))
+            at = list(accumulate(lengths, initial=0))[:-1]
+            place = ShiftedPlaces(at or [0], [field.start for field in found] or [0])
+            piece = FilePiece(name, RecordKind.OTHER, data, place=place, in_ids=in_ids)
+            yield from self._texts(piece, depth)
 
     def _record(self, record: Record, file: FileKind, inside: str, depth: int) -> Iterator[FilePiece]:
         kind = kind_in(file, record.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.patterns import pattern_of
 from archive.container.headers import CENTRAL, DEFLATED, END, LOCAL
@@ -24,14 +24,22 @@ def embedded(data: bytes) -> Iterator[tuple[int, int]]:
         at = data.find(LOCAL.magic, end)
 
 
-def fields(whole: memoryview, start: int, end: int) -> list[tuple[int, int]]:
+class Field(NamedTuple):
+    """A field of a header, or what stands between two: its first byte, and the one after its last."""
+
+    start: int
+    end: int
+    is_name: bool
+
+
+def fields(whole: memoryview, start: int, end: int) -> list[Field]:
     """The bytes between two records, cut where a field of a header ends: a comment follows a name.
 
     Args:
         start: the first byte between the records.
         end: the one after the last.
     """
-    gap, cuts = whole[start:end], {0, end - start}
+    gap, cuts, names = whole[start:end], {0, end - start}, set()
     for match in HEADERS.finditer(gap):
         at = match.start()
         cuts.add(at)
@@ -44,9 +52,11 @@ def fields(whole: memoryview, start: int, end: int) -> list[tuple[int, int]]:
             central = CENTRAL.read(gap, at)
             at += CENTRAL.size
             lengths = central.name_length, central.extra_length, central.comment_length
+        if lengths and lengths[0]:
+            names.add(at)
         cuts.update(accumulate(lengths, initial=at))
-    inside = sorted([start + cut for cut in cuts if cut <= end - start])
-    return list(pairwise(inside))
+    inside = sorted([cut for cut in cuts if cut <= end - start])
+    return [Field(start + low, start + high, low in names) for low, high in pairwise(inside)]
 
 
 def unlisted(whole: memoryview, starts: Collection[int], listed: Collection[int]) -> Iterator[int]:
