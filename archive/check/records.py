@@ -3,6 +3,8 @@
 - Every record, tensors too, has the size and the crc that the archive declares. Crc 0 is allowed: PyTorch can
   be asked not to compute it.
 - ``.data/version`` or ``version`` exists and holds a number.
+- ``byteorder``, if it exists, is ``little``: of these kinds of archives no loader reads it, and on nearly all
+  machines ``big`` elements are loaded as other numbers. Only ``torch.load`` turns them.
 - ``.data/serialization_id``, if it exists, is the id that some platform's rules give the records.
 - ``data.pkl``, ``constants.pkl`` and the other pickles at the root can be read; the other modules check debug
   records.
@@ -25,9 +27,11 @@ from archive.base.errors import counted, shown
 from archive.container.serialization_id import PLATFORMS, RECORD_NAME, writers
 from archive.formats.record_kinds import (
     BYTECODE,
+    BYTEORDER,
     CALLSTACK_MAP,
     DATA,
     DELEGATED,
+    LITTLE_ENDIAN,
     METHOD_HANDLES,
     MODULE_PATHS,
     PACKAGE_CODE,
@@ -69,6 +73,10 @@ def check_records(archive: Archive, report: Diagnostics) -> set[str]:
         content = bytes(archive.records[name].view()[:64]) if name in readable else b"0"
         if not VERSION_NUMBER.fullmatch(content):
             report.add("error", name, "", f"expected a number, found {shown(content)}")
+    if BYTEORDER in readable and (order := bytes(archive.records[BYTEORDER].view()[:64])) != LITTLE_ENDIAN:
+        message = f"expected {shown(LITTLE_ENDIAN)}, found {shown(order)}"
+        unread = "PyTorch 2.13 loads elements as if they were in the order of its machine"
+        report.add("warning", BYTEORDER, "", f"{message}: {unread}")
     if RECORD_NAME in readable:
         serialization_id = bytes(archive.records[RECORD_NAME].view()[:64])
         if not writers(archive.records.values(), serialization_id):

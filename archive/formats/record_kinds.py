@@ -46,6 +46,7 @@ VERSION_RECORDS = (".data/version", "version")
 """The record of the archive format's version, in the order in which PyTorch looks for it."""
 
 BYTEORDER = "byteorder"
+LITTLE_ENDIAN, BIG_ENDIAN = b"little", b"big"
 """The byte order of tensors, since PyTorch 2.1."""
 
 FORMAT_VERSION, STORAGE_ALIGNMENT = ".format_version", container_names.STORAGE_ALIGNMENT

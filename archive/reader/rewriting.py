@@ -50,6 +50,8 @@ class Rewriting:
     def reopened(self, name: str, *, embedded: bool = False) -> Iterator[Archive]:
         """The last draft, opened for a check, within the bounds of the source.
 
+        It must be recognised as a file of ``kinds``, or no command would read it or lead back to the source.
+
         Args:
             embedded: read it with the companion that it may have inside.
         """
@@ -64,6 +66,9 @@ class Rewriting:
             if self.archive.tensor_file is None and self.archive.has_code:
                 result.digests.like = self.archive
             with result:
+                if result.recognised.kind not in self.kinds:
+                    why = "without what would be taken out, nothing shows what it is"
+                    raise ImpossibleError(f"{why}: {result.recognised.what}", file=self.archive.file)
                 yield result
 
 

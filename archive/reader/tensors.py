@@ -31,6 +31,7 @@ from archive.container.directory import has_end
 from archive.formats.record_kinds import (
     ATTRIBUTES,
     BESIDE,
+    BIG_ENDIAN,
     BYTECODE,
     BYTEORDER,
     COMPILED,
@@ -146,7 +147,7 @@ class Tensors(Mapping[str, "Tensor"]):
         if self._tensor_file is not None:
             return self._tensor_file.is_big_endian
         order = self._source.records.get(BYTEORDER)
-        return order is not None and bytes(order.view()) == b"big"
+        return order is not None and bytes(order.view()) == BIG_ENDIAN
 
     def storage(self, record: str) -> memoryview:
         """The bytes of a storage as they are in the file: a view of it, unless the record is deflated.

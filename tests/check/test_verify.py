@@ -266,6 +266,16 @@ def test_another_serialization_id_is_warned_of() -> None:
     assert line.endswith("the id that PyTorch on Linux, macOS or Windows gives these records, found b'x'")
 
 
+@pytest.mark.parametrize("archive_of", [STACK, KINDS / "exported.pt2", KINDS / "package.pt"])
+def test_elements_in_the_order_of_another_machine_are_warned_of(archive_of: Path) -> None:
+    """No loader of these kinds reads the record: ``torch.load`` alone turns elements."""
+    assert not said(archive_of)
+    (line,) = said(tampered(archive_of, {"byteorder": b"big"}))
+    assert line.startswith(
+        "warning: byteorder: expected b'little', found b'big': PyTorch 2.13 loads elements"
+    )
+
+
 def test_an_archive_without_debug_information_is_noted_once() -> None:
     assert said(without(STACK, lambda name: name.endswith(".debug_pkl") or name == CALLSTACKS)) == [
         "note: no source ranges for any of 6 code records",

@@ -213,6 +213,15 @@ def test_big_endian_elements_are_turned(tmp_path: Path) -> None:
     assert torch.load(target)["w"].tolist() == [1.0, 2.0]
 
 
+def test_pytorch_turns_no_elements_but_those_of_torch_save(tmp_path: Path) -> None:
+    """So ``verify`` warns where :attr:`Tensors.is_big_endian` holds in another kind of archive."""
+    file = tmp_path / "big.pt"
+    file.write_bytes(tampered(NEW / "nested.pt", {"byteorder": b"big"}))
+    before, after = (torch.jit.load(path).state_dict() for path in (NEW / "nested.pt", file))
+    assert before
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
 def test_a_storage_is_a_view_of_the_mapped_file() -> None:
     with archive.open(FIXTURES / "kinds/state_dict.pt") as opened:
         row = next(iter(opened.tensors.values()))

@@ -24,6 +24,7 @@ from archive.formats.record_kinds import (
     DATA,
     DELEGATED,
     EMBEDDED,
+    LITTLE_ENDIAN,
     METHOD_HANDLES,
     MIGRATED,
     MODULE_PATHS,
@@ -60,7 +61,6 @@ STALE_FROM = (1, 9)
 """The first release that refuses lowered code with a stale method."""
 PACKAGED = (1, 9)
 """The first release that puts TorchScript into a torch.package."""
-LITTLE = b"little"
 HIDDEN_FROM = 6
 """The first archive version that is kept in ``.data/version``; earlier ones are in ``version``."""
 HIDDEN_SINCE = (1, 9)
@@ -291,7 +291,7 @@ def format_records(records: Mapping[str, Record], release: Release | None) -> di
         hidden = digits.isdigit() and len(digits) < 10 and int(digits) >= HIDDEN_FROM  # noqa: PLR2004
         formats[VERSION_RECORDS[0 if hidden and release.first >= HIDDEN_SINCE else 1]] = data
     if release.byteorder:
-        formats[BYTEORDER] = bytes(records[BYTEORDER].view()) if BYTEORDER in records else LITTLE
+        formats[BYTEORDER] = bytes(records[BYTEORDER].view()) if BYTEORDER in records else LITTLE_ENDIAN
     return formats
 
 

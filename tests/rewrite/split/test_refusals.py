@@ -211,6 +211,26 @@ def test_an_archive_with_an_embedded_companion_is_not_split(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("beside", [(), ("data.pkl",)])
+def test_what_only_debug_info_shows_to_be_an_archive_keeps_it(
+    beside: tuple[str, ...], tmp_path: Path
+) -> None:
+    """What was left could not be joined: nothing would show that it is half of an archive."""
+    made = io.BytesIO()
+    with (
+        archive.open(RELEASES / "torch-2.13.0" / "nested.pt") as opened,
+        zipfile.ZipFile(made, "w") as zipped,
+    ):
+        for name, record in opened.records.items():
+            place = name if name in beside or name.endswith(".debug_pkl") else f"deeper/{name}"
+            zipped.writestr(f"nested/{place}", bytes(record.view()))
+    with pytest.raises(ArchiveError, match="nothing shows what it is: "):
+        split(made.getvalue(), tmp_path / "out.pt", tmp_path / "m.ptdbg")
+    with pytest.raises(ArchiveError, match="nothing shows what it is: "):
+        archive.shrink(made.getvalue(), tmp_path / "out.pt", level="embed")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_archive_and_companion_need_two_names(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match=r"m\.ptl: archive and companion need two names"):
         split(STACK, tmp_path / "m.ptl", tmp_path / "m.ptl")
