@@ -252,11 +252,17 @@ class Tensors(Mapping[str, "Tensor"]):
         """The record of a storage that a pickle of TorchScript names by a key.
 
         PyTorch puts the storages of a pickle into a folder of its name; those of a lite archive's methods,
-        from 1.9 on, are with the constants; a package has all of them in one folder.
+        from 1.9 on, are with the constants; a package has all of them in one folder. That of one that is
+        missing is where PyTorch looks for it: the first folder that has others.
         """
-        folders = (storages_of(pickle), "constants/", PACKAGED)
-        places = [f"{folder}{key}" for folder in folders]
-        return next((place for place in places if place in self._source.records), places[0])
+        records = self._source.records
+        own, constants = storages_of(pickle), storages_of(CONSTANTS)
+        folders = (PACKAGED,) if self._kind in PACKAGE_KINDS else (own, constants)
+        places = [f"{folder}{key}" for folder in (*folders, own)]
+        found = next((place for place in places if place in records), None)
+        if found is None and pickle == BYTECODE and not any(name.startswith(own) for name in records):
+            return places[1]
+        return found or places[0]
 
     def _of_programs(self, container: Container) -> Iterator[Part]:
         """The weights and constants of exported programs."""

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 PLAIN, PARAMETER, SUBCLASS = "plain", "parameter", "subclass"
 QUANTISED, META, SPARSE = "quantised", "meta", "sparse"
+META_DEVICE = "meta"
+"""Where tensors have no elements; TorchScript writes an empty record for each storage there."""
 CALLS = {
     **{("torch._utils", f"_rebuild_{name}"): PLAIN for name in ("tensor", "tensor_v2", "tensor_v3")},
     **{("torch._utils", f"_rebuild_parameter{ending}"): PARAMETER for ending in ("", "_with_state")},
@@ -328,7 +330,7 @@ def _tensor(  # noqa: PLR0917 (the parameters of torch._utils._rebuild_tensor_v3
         sizes,
         steps or (),
         sum(number for number in (offset, begin) if isinstance(number, int)),
-        f"{folder}{str(key)[:PATH_CHARACTERS]}",
+        "" if device == META_DEVICE else f"{folder}{str(key)[:PATH_CHARACTERS]}",
         requires_grad if isinstance(requires_grad, bool) else None,
         math_bits=tuple(sorted(bit for bit, is_set in bits if bit in MATH_BITS and is_set is True)),
         device="" if device is None else str(device),

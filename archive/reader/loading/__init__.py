@@ -11,6 +11,7 @@ PyTorch loads a file it wrote. Each check was tried with PyTorch 2.13;
 Not listed:
 
 - a torch.package, which has an importer of its own;
+- the storages of tensors, which only :mod:`archive.check.storages` looks for;
 - the compilation of generated code: only its characters are checked here;
 - the creation of objects, which needs the model's operators, custom classes and backends.
 
