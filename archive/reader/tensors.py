@@ -44,7 +44,6 @@ from archive.formats.record_kinds import (
     kind_of,
 )
 from archive.formats.tensors.elements import elements
-from archive.formats.tensors.legacy_tree import legacy_tensors
 from archive.formats.tensors.pickled import script_tensors, storages_of
 from archive.formats.tensors.tensor import NamedTensors
 from archive.io.mapped import Mapped
@@ -218,6 +217,8 @@ class Tensors(Mapping[str, "Tensor"]):
         elif self._kind in PROGRAM_KINDS:
             yield from self._of_programs(container)
         elif LEGACY_TREE in records:
+            from archive.formats.tensors.legacy_tree import legacy_tensors  # noqa: PLC0415 (few archives have one)
+
             attributes = self._value(ATTRIBUTES) if ATTRIBUTES in records else None
             with in_file(self._source.file, LEGACY_TREE):
                 tree = records[LEGACY_TREE].view()
