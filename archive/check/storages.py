@@ -14,11 +14,11 @@ from archive.formats.record_kinds import BYTECODE, CONSTANTS
 from archive.reader.loading import MISSING_FILE, Loader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
-    from archive.reader.tensors import Tensors
+    from archive.reader.records import ReadableRecord
 
 METHODS, CONSTANT = f"{BYTECODE.removesuffix('.pkl')}:", f"{CONSTANTS.removesuffix('.pkl').upper()}.c"
 
@@ -26,23 +26,24 @@ METHODS, CONSTANT = f"{BYTECODE.removesuffix('.pkl')}:", f"{CONSTANTS.removesuff
 def check_storages(archive: Archive, report: Diagnostics) -> None:
     """Check the storages of all tensors. Pickles that cannot be read, other checks report."""
     tensors = Diagnostics().attempt("", lambda: list(archive.tensors.items())) or []
-    report.add_all(_faults(archive.tensors, tensors))
+    report.add_all(_faults(archive.records, tensors))
     report.looked(len(tensors), "tensor", "looked for in its storage")
 
 
-def _faults(all_tensors: Tensors, tensors: list[tuple[str, Tensor]]) -> Iterator[Diagnostic]:
+def _faults(records: Mapping[str, ReadableRecord], tensors: list[tuple[str, Tensor]]) -> Iterator[Diagnostic]:
     missing: set[str] = set()
     for name, tensor in tensors:
         record = tensor.record
+        storage = records.get(record)
         if not record or record in missing:
             continue
-        if all_tensors.place_of(record) is None:
+        if storage is None:
             missing.add(record)
             refusal = f'{_loader(name)} refuses it: "{MISSING_FILE.format(record)}"'
             yield Diagnostic("error", record, "", f"no such storage, for {name}; {refusal}")
         elif tensor.width is not None:
             try:
-                tensor.span(all_tensors.record(record).size)
+                tensor.span(storage.size)
             except ArchiveError as error:
                 problem = diagnostic_of(error).message
                 yield Diagnostic("error", record, name, f"{problem}; PyTorch 2.13 reads memory beyond it")
