@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.base.diagnostics import Diagnostic, Diagnostics, diagnostic_of
-from archive.base.errors import ArchiveError
+from archive.base.diagnostics import Diagnostic, diagnostic_of
+from archive.base.errors import ArchiveError, LimitError
 from archive.formats.record_kinds import BYTECODE, CONSTANTS
 from archive.reader.loading import MISSING_FILE, Loader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from archive.base.diagnostics import Diagnostics
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
     from archive.reader.records import ReadableRecord
@@ -24,8 +25,17 @@ METHODS, CONSTANT = f"{BYTECODE.removesuffix('.pkl')}:", f"{CONSTANTS.removesuff
 
 
 def check_storages(archive: Archive, report: Diagnostics) -> None:
-    """Check the storages of all tensors. Pickles that cannot be read, other checks report."""
-    tensors = Diagnostics().attempt("", lambda: list(archive.tensors.items())) or []
+    """Check the storages of all tensors. A pickle that cannot be read is an error once, of any check."""
+    try:
+        tensors = list(archive.tensors.items())
+    except LimitError as error:
+        report.add("note", "", "", f"storages of tensors are not looked for: {error.problem}")
+        return
+    except ArchiveError as error:
+        problem = diagnostic_of(error)
+        if problem.record not in {finding.record for finding in report.findings}:
+            report.findings.append(problem)
+        return
     report.add_all(_faults(archive.records, tensors))
     report.looked(len(tensors), "tensor", "looked for in its storage")
 
