@@ -149,7 +149,7 @@ def properties_of(tensor: Tensor) -> TensorProperties:
 
 
 class AliasedTensor(NamedTuple):
-    """A tensor that shares elements with others, and its offset from the first of them, in elements."""
+    """A tensor that may share elements with others, and its offset from the first of them, in elements."""
 
     name: str
     offset: int
@@ -170,9 +170,10 @@ def storage_key(name: str, tensor: Tensor) -> tuple[str, bool]:
 
 
 def aliases(tensors: Mapping[str, Tensor]) -> Iterator[list[AliasedTensor]]:
-    """The groups of tensors whose elements overlap when they are loaded, in each the names sorted.
+    """The groups of tensors whose stretches of a storage overlap when they are loaded, in each the names sorted.
 
-    What is written into one of them changes the others. Others may share a storage, and no element.
+    A stretch reaches from a tensor's first element to its last. What is written into one may change others;
+    tensors whose stretches do not overlap share no element.
     """
     storages: dict[tuple[str, bool], list[str]] = {}
     for name, tensor in tensors.items():
