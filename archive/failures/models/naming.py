@@ -16,7 +16,7 @@ from archive.base.strings import decoded
 from archive.failures.log.forms import TIMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from archive.failures.log.streams import LogStream
     from archive.failures.models.models import Model, Models
@@ -141,6 +141,7 @@ class NamingLine(NamedTuple):
     Attributes:
         models: the models that it may mean; none where no model has that id or name.
         longer: a name of a model that the line has whole, if the pattern found only its first words.
+        against: the line that names other models, if it and this one contradict each other.
     """
 
     models: Sequence[Model]
@@ -148,6 +149,7 @@ class NamingLine(NamedTuple):
     line: int
     data: bytes
     longer: str = ""
+    against: str = ""
 
     def __str__(self) -> str:
         return f"line {self.line} names {shown(self.text)}"
@@ -156,6 +158,8 @@ class NamingLine(NamedTuple):
         """Why it names none of the models, of which there are this many."""
         if self.longer:
             return f"that may be the beginning of {shown(self.longer)}: let the pattern match all of it"
+        if self.against:
+            return f"but {self.against}, and no model is both"
         return f"none of {counted(models, 'model')} has that id or name"
 
     @property
@@ -165,7 +169,11 @@ class NamingLine(NamedTuple):
 
 
 class Naming:
-    """Notes the lines that name a model. What a pattern finds holds until it finds something else.
+    """Notes the lines that name a model. What a pattern finds holds until one finds something else.
+
+    What a line says more than once must be of one model: what both patterns find, and an archive id there. So
+    must an archive id near a failure, and below the line where a pattern found something. Where no model is
+    all of that, none is named.
 
     Lines of several processes may be mixed. A line that differs from a failure's own lines in the numbers
     around its text may be another process's; one that doesn't differ counts first.
@@ -196,14 +204,16 @@ class Naming:
         Args:
             lines_of_traceback: lines above it that are of its Python traceback.
         """
-        if self._by_pattern:
-            return _latest(self._by_pattern, stream)
         near = [
             naming
             for naming in self._near
             if self._number - naming.line <= lines_of_traceback + NEAR and self._is_for(naming, stream)
         ]
-        return _united(near) if near else None
+        if not self._by_pattern:
+            return _united(near) if near else None
+        latest = _latest(self._by_pattern, stream)
+        later = [naming for naming in near if naming.line > latest.line]
+        return _met([latest, _united(later)]) if later else latest
 
     def _is_for(self, naming: NamingLine, stream: LogStream) -> bool:
         """Whether a line near a failure may name its model: no other process's, nor an earlier failure's."""
@@ -234,20 +244,26 @@ class Naming:
         self._number = number
         if len(line) > MAX_SEARCHED:
             self._by_pattern.clear()  # it may name another model further on
-        for pattern, meant, is_of_names in self._patterns:
-            found = pattern.found_in(line[:MAX_SEARCHED], number)
-            if found and found[0]:
-                text = decoded(found[0])
-                longer = self._longer(text, decoded(found[1])) if is_of_names else ""
-                models = () if longer else meant(text)
-                self._by_pattern.append(NamingLine(models, text, number, line[:MAX_SEARCHED], longer))
-                return
+        found = [*self._found_in(line[:MAX_SEARCHED], number)]
         # Archive ids count wherever they stand: a failure may be of each model.
         if ids := [decoded(word) for _, word in self._models.known_ids.places_in(line)]:
             models = [model for archive_id in ids for model in self._models.by_id[archive_id]]
-            self._near.append(NamingLine(models, ids[-1], number, line[:MAX_SEARCHED]))
+            near = NamingLine(models, ids[-1], number, line[:MAX_SEARCHED])
+            self._near.append(near)
+            found = [*found, near] if found else []
+        if found:
+            self._by_pattern.append(_met(found))
         if is_failing:
             self._failed.append((number, line[:MAX_SEARCHED]))
+
+    def _found_in(self, line: bytes, number: int) -> Iterator[NamingLine]:
+        """What each pattern finds in a line."""
+        for pattern, meant, is_of_names in self._patterns:
+            found = pattern.found_in(line, number)
+            if found and found[0]:
+                text = decoded(found[0])
+                longer = self._longer(text, decoded(found[1])) if is_of_names else ""
+                yield NamingLine(() if longer else meant(text), text, number, line, longer)
 
     @cached_property
     def _longest(self) -> Mapping[str, int]:
@@ -296,6 +312,19 @@ def _process(line: bytes, stream: LogStream) -> bytes | None:
     """What distinguishes a line's process from others of the same logger; None for another form."""
     text = stream.loosened.text_of(line)
     return None if text is None else TIMES.sub(b"", line.replace(text, b""))
+
+
+def _met(namings: Sequence[NamingLine]) -> NamingLine:
+    """The models that each of some namings means; none, and why, if there are no such."""
+    first = min(namings, key=lambda naming: naming.is_release)  # an id says more than a label
+    for other in namings:
+        if not other.models:
+            return other
+        models = [model for model in first.models if model in other.models]
+        if not models:
+            return first._replace(models=(), against=str(other))
+        first = first._replace(models=models)
+    return first
 
 
 def _united(namings: Sequence[NamingLine]) -> NamingLine:

@@ -103,6 +103,42 @@ def test_a_pattern_that_no_line_matches_is_named() -> None:
     assert Naming(MODELS).notes == []
 
 
+def test_what_both_patterns_find_in_a_line_is_of_one_model() -> None:
+    naming = Naming(MODELS, ids=r"id=(\w+)", names=r"model=(\w+)")
+    naming.saw(f"model=Encoder id={id_of('Encoder')}".encode(), 1)
+    assert named(naming) == ["Encoder.ptdbg"]
+    assert naming.notes == []  # both have found something
+    naming.saw(f"model=Encoder id={id_of('Ranker')}".encode(), 2)
+    assert named(naming) == []
+    for stranger in (f"model=Stranger id={id_of('Ranker')}", f"model=Encoder id={'0' * 32}"):
+        naming.saw(stranger.encode(), 3)
+        assert named(naming) == []
+
+
+@pytest.mark.parametrize("where", ["in its line", "below"])
+def test_an_archive_id_contradicts_what_a_pattern_found_above(where: str) -> None:
+    """Two versions of a model may explain a failure differently: one of the two proofs is wrong."""
+    for name, models in (("Encoder", ["Encoder.ptdbg"]), ("Ranker", [])):
+        naming = Naming(MODELS, names=r"model=(\w+)")
+        between = " " if where == "in its line" else "\n"
+        lines = f"model=Encoder{between}[{id_of(name)}] failed".encode().splitlines()
+        for number, line in enumerate(lines, 1):
+            naming.saw(line, number)
+        assert named(naming) == models
+    contradicted = naming.named(LINE)
+    assert contradicted is not None
+    assert str(contradicted) == "line 1 names 'Encoder'"
+    why = f"but line {len(lines)} names {id_of('Ranker')!r}, and no model is both"
+    assert contradicted.why_none(3) == why
+
+
+def test_an_archive_id_above_what_a_pattern_found_does_not_count() -> None:
+    naming = Naming(MODELS, names=r"model=(\w+)")
+    naming.saw(f"[{id_of('Ranker')}] was unloaded".encode(), 1)
+    naming.saw(b"model=Encoder", 2)
+    assert named(naming) == ["Encoder.ptdbg"]
+
+
 def test_an_archive_id_may_be_as_short_as_tables_show_it() -> None:
     archive_id = next(one for one in IDS["Ranker"] if len(one) == 32)
     for digits, models in ((32, ["Ranker.ptdbg"]), (12, ["Ranker.ptdbg"]), (8, ["Ranker.ptdbg"]), (7, [])):
