@@ -14,7 +14,8 @@ from archive.companion.hashed_names import HASH
 from archive.debuginfo.excerpt import CONTEXT
 from archive.failures.code_records import FrameCode, ModelCode
 from archive.failures.failure import MAX_LINES, OTHER_TEXT, Answer, Failure, why_left
-from archive.failures.printed import FRAME_HEADER, HEADED, HIERARCHY, is_source
+from archive.failures.messages import EXCEPTION
+from archive.failures.printed import FRAME_HEADER, HEADED, HIERARCHY, RETHROWN, is_source
 from archive.failures.redacted import Sign, is_as_it_was, sign_at
 from archive.failures.redacted_answers import RedactedAnswers
 from archive.failures.tracebacks import CUT_NOTE, MAX_BYTES, Traceback
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from archive.reader.facts import Facts
 
 UNCHECKED = "nothing proves it: not checked against the model's code, which a companion doesn't have"
+FRAMELESS_NOTE = "PyTorch printed no frame here, so nothing says which line of the model failed"
+"""Of an instruction without a source range of its own, as one that unpacks a list."""
 TORN_NOTE = "a traceback that breaks off within its first frame, or has lines of others in it"
 DIGEST = 16
 """Bytes of a traceback's digest."""
@@ -82,7 +85,8 @@ class TracebackFailure(Failure):
             redacted = model.made(RedactedAnswers).of_lite(self.stream, self.hierarchy)
             if redacted is not None:
                 return redacted
-            return Answer(traceback, None, ((0, TORN_NOTE),)) if traceback.is_torn else None
+            why = TORN_NOTE if traceback.is_torn else FRAMELESS_NOTE if self._is_frameless else ""
+            return Answer(traceback, None, ((0, why),)) if why else None
         if foreign := next((frame for frame in frames if frame.is_foreign), None):
             return Answer(traceback, None, ((foreign.first, foreign.problem),))
         if not any(frame.original for frame in frames):
@@ -98,7 +102,15 @@ class TracebackFailure(Failure):
     @property
     def problem(self) -> str:  # type: ignore[override]
         """Why no model can explain it: it has no frame of code that is whole."""
+        if self._is_frameless:
+            return FRAMELESS_NOTE
         return TORN_NOTE if not self.has_code and self._traceback.is_torn else ""
+
+    @property
+    def _is_frameless(self) -> bool:
+        """Whether the error follows its heading; it isn't another traceback's, which is then explained."""
+        second = self.stream.text(1, is_patient=False) or b""
+        return EXCEPTION.match(second) is not None and RETHROWN.fullmatch(second) is None
 
     def has_source(self, above: bytes) -> bool:
         """Whether it shows the model's own source, and no generated code."""

@@ -12,14 +12,16 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import archive
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.base.limits import DEFAULT_LIMITS, Steps
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
 from archive.failures.code_records import CodeLines, FrameCode
-from archive.failures.explainer import OF_ONE
+from archive.failures.explainer import OF_ONE, LogExplainer
 from archive.failures.failure import place_of
 from archive.failures.printed import FRAME_HEADER, RANGE_MARKING
-from archive.failures.traceback_failures import TracebackFailure
+from archive.failures.traceback_failures import FRAMELESS_NOTE, TracebackFailure
 from archive.failures.tracebacks import CUT_NOTE, Traceback
 from archive.reader.lacking import REMEDY, why_no_ranges
 from tests.support.halves import halves
@@ -423,3 +425,16 @@ def test_each_line_of_a_traceback_tells_it_from_others() -> None:
         changed = line.replace(b"3", b"4").replace(b"    ", b"     ")
         keys.add(outline(*lines[:at], changed, *lines[at + 1 :]).key)
     assert len(keys) == 1 + len(lines)
+
+
+@pytest.mark.parametrize("prefix", [b"", b"pod-a 2026-03-01T10:00:00.5Z stderr F "])
+def test_a_traceback_without_frames_shows_no_line(prefix: bytes) -> None:
+    """PyTorch prints one where `a, b, c = torch.split(x, 1)` gets two: unpacking has no source range."""
+    rethrown = b"The following operation failed in the TorchScript interpreter.\n"
+    error = b"RuntimeError: Expected 3 elements in a list but found 2\n"
+    log = b"".join(prefix + line for line in (rethrown, HEADING, error))
+    with archive.open(JIT.path) as opened:
+        for explainer in (LogExplainer.of(opened), explainer_of(models_in([JIT.path, TRACED.path]))):
+            assert b"".join(explainer.explain([log])) == log
+            assert (explainer.unknown, explainer.explained) == (1, 0)
+            assert explainer.notes == [f"line 2: {FRAMELESS_NOTE}"]
