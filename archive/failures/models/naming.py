@@ -159,7 +159,7 @@ class NamingLine(NamedTuple):
         if self.longer:
             return f"that may be the beginning of {shown(self.longer)}: let the pattern match all of it"
         if self.against:
-            return f"but {self.against}, and no model is both"
+            return f"{self.against}, and no model is both"
         return f"none of {counted(models, 'model')} has that id or name"
 
     @property

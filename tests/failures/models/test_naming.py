@@ -128,7 +128,7 @@ def test_an_archive_id_contradicts_what_a_pattern_found_above(where: str) -> Non
     contradicted = naming.named(LINE)
     assert contradicted is not None
     assert str(contradicted) == "line 1 names 'Encoder'"
-    why = f"but line {len(lines)} names {id_of('Ranker')!r}, and no model is both"
+    why = f"line {len(lines)} names {id_of('Ranker')!r}, and no model is both"
     assert contradicted.why_none(3) == why
 
 
@@ -170,6 +170,19 @@ def test_several_models_of_one_class_are_all_meant() -> None:
     naming = Naming(models, names=r"run (\w+)")
     naming.saw(b"run nested", 1)
     assert named(naming) == ["nested.pt", "nested.pt"]
+
+
+@pytest.mark.parametrize("between", [" ", "\n"])
+def test_an_archive_id_says_which_of_several_models_of_a_name_is_meant(between: str) -> None:
+    models = models_in([RELEASES / f"torch-{release}" / "nested.pt" for release in ("1.6.0", "1.10.0")])
+    old, new = models.all
+    assert old.facts.archive_id != new.facts.archive_id
+    naming = Naming(models, names=r"run (\w+)")
+    for number, line in enumerate(f"run nested{between}[{new.facts.archive_id}]".encode().splitlines(), 1):
+        naming.saw(line, number)
+    found = naming.named(LINE)
+    assert found is not None
+    assert [*found.models] == [new]
 
 
 def test_only_the_start_of_a_line_is_searched() -> None:
