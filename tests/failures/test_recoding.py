@@ -7,11 +7,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from archive import ArchiveError, LimitError
-from archive.failures.log.recoding import PIECE, unpacked
+from archive.failures.log.recoding import PIECE, UTF_32, unpacked
 from tests.support.reports import case, explained
 from tests.support.strategies import patient
 
@@ -70,6 +70,15 @@ def test_a_log_is_explained_in_its_own_encoding(encoding: str, mark: str, report
     assert explained(log, path) == (full, 1, 0, [])
 
 
+@pytest.mark.parametrize("encoding", ["utf-32-le", "utf-32-be"])
+def test_a_log_in_utf_32_is_refused_and_not_called_one_without_failures(encoding: str) -> None:
+    path, log, _ = LITE
+    marked = f"\ufeff{log.decode()}".encode(encoding)
+    for pieces in ([marked], [bytes([byte]) for byte in marked]):
+        with pytest.raises(ArchiveError, match="log: it is in UTF-32"):
+            explained(pieces, path)
+
+
 @patient
 @given(
     st.binary(), st.lists(st.integers(0, 200)), st.sampled_from([b"\xff\xfe", b"\xfe\xff", b"a\0b\0", b""])
@@ -77,5 +86,6 @@ def test_a_log_is_explained_in_its_own_encoding(encoding: str, mark: str, report
 def test_all_else_passes_through(log: bytes, cuts: list[int], head: bytes) -> None:
     """Halves of characters too, and pieces of any size."""
     log = head + log
+    assume(not log.startswith(UTF_32))
     edges = sorted({0, *(cut for cut in cuts if cut < len(log)), len(log)})
     assert explained([log[a:b] for a, b in pairwise(edges)], JIT.path).text == log

@@ -32,6 +32,8 @@ HEAD = 4
 """Bytes at a log's beginning that show its encoding: a mark, or two ASCII characters."""
 LITTLE = re.compile(rb"\xff\xfe|[\t-~]\0[\t-~]\0")
 BIG = re.compile(rb"\xfe\xff|\0[\t-~]\0[\t-~]")
+UTF_32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+"""Marks of what isn't read: what is no character there could not be written as it was."""
 
 
 CONTROLS = re.compile(rb"[\x80-\x9f]")
@@ -130,10 +132,15 @@ def in_utf8(log: Iterable[bytes], explain: Callable[[Iterable[bytes]], Iterator[
     """A log, explained by a function that reads UTF-8, in the log's own encoding.
 
     Halves of surrogate pairs in UTF-16, which are no characters, stay.
+
+    Raises:
+        ArchiveError: it begins with a mark of UTF-32.
     """
     pieces, head = iter(log), b""
     while len(head) < HEAD and (piece := next(pieces, None)) is not None:
         head += piece
+    if head.startswith(UTF_32):
+        raise ArchiveError("it is in UTF-32, which is not read: `iconv -f UTF-32 -t UTF-8` first", file="log")
     whole = chain((head,), pieces)
     encoding = utf_16(head)
     if not encoding:
