@@ -170,7 +170,7 @@ def storage_key(name: str, tensor: Tensor) -> tuple[str, bool]:
 
 
 def aliases(tensors: Mapping[str, Tensor]) -> Iterator[list[AliasedTensor]]:
-    """The groups of tensors whose stretches of a storage overlap when they are loaded, in each the names sorted.
+    """The groups of tensors whose stretches of a storage overlap when loaded, in each the names sorted.
 
     A stretch reaches from a tensor's first element to its last. What is written into one may change others;
     tensors whose stretches do not overlap share no element.
