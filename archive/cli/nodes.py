@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import archive
+from archive.app.handles import why_untraced
 from archive.base.errors import ArchiveError, shown
 from archive.cli import printing
 from archive.cli.status import Cause
 from archive.io.urls import name_of
-from archive.reader.lacking import why_no_traces
 from archive.reader.lookups import kernels, nodes
 from archive.reader.recognition import FileKind
 from archive.render.symbolicate import instruction_facts, kernel_facts, node_facts
@@ -43,9 +43,7 @@ def print_nodes_of(opened: Archive, asked: Asked) -> ExitStatus:
     sources = {name: _sources(opened, name, places) for name in names}
     every = [(name, source) for name, some in sources.items() for source in some]
     lost = [f"{file}: {_why_unknown(opened, name, places)}" for name in names if not sources[name]]
-    untraced = [source.label for _, source in every if not source.is_traced]
-    why = why_no_traces(opened) if untraced else ""
-    lost += [f"{file}: no source is recorded for {label}{why and f': {why}'}" for label in untraced]
+    lost += [f"{file}: {why}" for why in why_untraced(opened, (source for _, source in every))]
     if asked.as_json:
         facts: NamedSources = {
             "file": name_of(file),

@@ -24,10 +24,9 @@ from archive.io.mapped import source_of
 from archive.io.urls import is_url, name_of
 from archive.page.shown import Shown
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
-from archive.render.texts import runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from archive import Archive, Limits, Symbolication
     from archive.cli.handles import Position
@@ -272,7 +271,7 @@ def _lookups(asked: Asked) -> ExitStatus:
     else:
         model, unread = _answering(handles, asked)
     with model as opened:
-        if opened.programs and _lowered(opened):
+        if opened.programs and _nodes_of(opened, handles) is not None:
             from archive.cli.nodes import print_nodes_of  # noqa: PLC0415 (few files have nodes)
 
             return max(print_nodes_of(opened, asked), Cause.UNREAD_MODEL.when(unread))
@@ -360,18 +359,18 @@ def _text_of(model: Model, handles: Sequence[Sequence[int]], asked: Asked) -> by
         return b""
     with model.open() as opened:
         if opened.programs:
-            found = [_lowered(opened).get(",".join(map(str, chain)), ()) for chain in handles]
+            found = _nodes_of(opened, handles) or [[]]
             texts = [node.text for nodes in found for node in nodes] if all(found) else []
             return "\0".join(texts).encode("utf-8", "surrogatepass")
         answers = [opened.symbolicate(chain, asked.style) for chain in handles]
         return b"" if any(answer.missing for answer in answers) else b"".join(map(bytes, answers))
 
 
-def _lowered(opened: Archive) -> Mapping[str, Sequence[ProgramNode]]:
-    """The nodes of programs that were lowered in parts, by handle."""
-    from archive.reader.lookups.lowered import lowered_nodes  # noqa: PLC0415 (not for TorchScript)
+def _nodes_of(opened: Archive, handles: Sequence[Sequence[int]]) -> list[list[ProgramNode]] | None:
+    """The nodes of each failure in programs; None of programs that weren't lowered in parts."""
+    from archive.app.handles import lowered_sources  # noqa: PLC0415 (not for TorchScript)
 
-    return lowered_nodes(opened)
+    return lowered_sources(opened, handles)
 
 
 def _print_text(
@@ -392,9 +391,11 @@ def _note_unknown(
     opened: Archive, symbolications: Sequence[Symbolication], positions: Sequence[Position]
 ) -> bool:
     """Note the handles and positions without source; whether there are any."""
-    missing = [handle for handle in symbolications if handle.missing]
+    missing = [handle for symbolication in symbolications for handle in symbolication.missing]
     if missing:
-        printing.note(_why_unknown(opened, missing))
+        from archive.app.handles import why_missing  # noqa: PLC0415 (only then needed)
+
+        printing.note(f"{opened.file} {why_missing(opened, missing)}")
     lost = [position for position in positions if position.span is None or position.span.source.is_null]
     for position in lost:
         record = opened.records.get(position.record)
@@ -403,39 +404,3 @@ def _note_unknown(
         else:
             printing.note(f"no source is recorded for {position.record}, byte {position.byte}")
     return bool(missing or lost)
-
-
-def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:
-    """The reason that handles are unknown."""
-    numbers = ", ".join(str(handle) for symbolication in missing for handle in symbolication.missing)
-    if opened.handles:
-        foreign = opened.handle_form.foreign(str(missing[0].missing[-1]))
-        has = foreign or f"it has {runs(list(opened.handles))}"
-        return f"{opened.file} has no debug handle {numbers}; {has}"
-    if opened.instructions:
-        return f"{opened.file} {_of_instructions(opened, missing[0].missing[-1])}"
-    from archive.reader.lacking import why_no_handles  # noqa: PLC0415 (only then needed)
-
-    return f"{opened.file} has no debug handles: {why_no_handles(opened)}"
-
-
-def _of_instructions(opened: Archive, handle: int) -> str:
-    """The debug handles of an ETRecord's instructions, in words, and which instructions have one of them."""
-    every = {
-        f"{method}/0:{number}": instruction
-        for method, instructions in opened.instructions.items()
-        for number, instruction in instructions.items()
-    }
-    own = [
-        name
-        for name, instruction in every.items()
-        if handle in instruction.handles
-        or (instruction.delegate and str(handle) in instruction.delegate.events)
-    ]
-    handles = runs([handle for instruction in every.values() for handle in instruction.handles])
-    if own:
-        return f"has the debug handle {handle} in {several(own)}: give an instruction in its place"
-    example = next(iter(every))
-    return (
-        f"has no debug handle {handle}: its instructions have {handles or 'none'}; give one, like {example}"
-    )

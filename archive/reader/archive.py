@@ -476,6 +476,13 @@ class Archive(Closing):
             layouts[DATA] = ", ".join(lowered)
         return {name: layouts[name] for name in self.records if name in layouts}
 
+    @cached_property
+    def _has_lowered_nodes(self) -> bool:
+        """Whether its handles are those of nodes in programs that were lowered in parts."""
+        from archive.reader.lookups.lowered import lowered_nodes  # noqa: PLC0415 (not for TorchScript)
+
+        return bool(lowered_nodes(self))
+
     def _lookup(self, handles: Sequence[int]) -> HandleLookup:
         """Where handles are looked up; for an archive as it was before `split`, unique ones, too."""
         if self.handle_form.prefix or not any(prefix_at_end(str(handle)) for handle in handles):
@@ -495,12 +502,15 @@ class Archive(Closing):
                 module.
 
         Raises:
-            ArchiveError: no handles are given, or a record that is needed is broken.
+            ArchiveError: no handles are given, or they are those of nodes in a program that was lowered in
+                parts, which have no call stack; or a record that is needed is broken.
             LimitError: a call stack was forged to repeat long texts.
         """
         if not isinstance(handles, int) and not handles:
             raise ArchiveError("no handles to symbolicate", file=self.file)
         with in_file(self.file):
+            if self.programs and self._has_lowered_nodes:
+                raise ArchiveError("its debug handles are nodes': the command `symbolicate` has their source")
             return symbolicate(
                 [handles] if isinstance(handles, int) else list(handles),
                 known=self._lookup([handles] if isinstance(handles, int) else handles),

@@ -34,6 +34,10 @@ def why_no_handles(archive: Archive) -> str:
     if archive.instructions:
         return "an ETRecord has instructions and nodes; give the number of an instruction, like 0:17"
     if archive.programs:
+        from archive.reader.lookups.nodes import DELEGATE  # noqa: PLC0415 (not for TorchScript)
+
+        if archive.programs.may_call(DELEGATE) and (why := why_no_traces(archive)):
+            return why
         return "an exported program has nodes; give the name of one, like linear_3"
     if not archive.has_code:
         return "this companion has no call-stack map: the archive that it was split from had none"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypedDict
 
 from archive.base.errors import counted
 
@@ -298,6 +298,33 @@ def frames_facts(trace: Trace | None) -> list[Frame]:
 def _mark(mark: FrameMark) -> Mark:
     return {"start": mark.start, "before": mark.before, "carets": mark.carets, "after": mark.after}
 
+
+class SourceOfHandles(SymbolicationFacts):
+    """The source of the debug handles of one failure in TorchScript; ``notes`` say why there is none."""
+
+    notes: Sequence[str]
+
+
+class NodesOfHandles(TypedDict):
+    """The nodes that a debug handle stands for in a program which was lowered in parts.
+
+    Attributes:
+        handles: as they were asked for; a node has one.
+        found: whether the stack traces of all are recorded.
+        text: what is printed of all of them.
+        symbolications: one node; of several programs, one each may have that handle.
+        notes: why a handle or a stack trace is unknown.
+    """
+
+    handles: Sequence[int]
+    found: bool
+    text: str
+    symbolications: Sequence[NodeFacts]
+    notes: Sequence[str]
+
+
+HandleFacts: TypeAlias = SourceOfHandles | NodesOfHandles
+"""What a server says of handles."""
 
 # --- causes of a log's failures
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from archive.app.explaining import explainer_of
+from archive.app.handles import handle_facts
 from archive.app.sources import models_of, own_store
 from archive.base.errors import ArchiveError, ExhaustedError, LimitError, one_line
 from archive.base.json_text import check_values
@@ -30,7 +31,7 @@ from archive.page.report import report
 from archive.page.shown import Shown
 from archive.reader.recognition import REPORTED_KINDS, recognise
 from archive.render.as_json import as_json
-from archive.render.symbolicate import causes_facts, symbolication_facts
+from archive.render.symbolicate import causes_facts
 from archive.server import html
 from archive.server.example import example_of
 from archive.server.forms import FormError, fields_of
@@ -269,7 +270,7 @@ def explain_json(body: Path, answer: Path) -> Explained | None:
                 what = f"the id {request.archive}" if request.archive else "a handle prefix of these handles"
                 raise HttpProblem(HTTPStatus.NOT_FOUND, f"{count} {what}; GET /v1/companions lists all")
             with models.using(known[0], models, lambda archive: archive) as opened:
-                facts = symbolication_facts(opened.symbolicate(request.handles, Style.CURRENT))
+                facts = handle_facts(opened, request.handles, Style.CURRENT, known[0].file)
                 named = {"model": known[0].file, "archive": opened.archive_id.hex()}
                 out.write(as_json({**named, **facts}).encode())
             return None
