@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Style
     from archive.reader.archive import Archive
     from archive.reader.lookups.kernels import CalledKernel
-    from archive.render.symbolicate import HandleFacts
+    from archive.render.symbolicate import HandlesAnswer
 
 
-def handle_facts(opened: Archive, handles: Sequence[int], style: Style, name: str) -> HandleFacts:
+def handle_facts(opened: Archive, handles: Sequence[int], style: Style, name: str) -> HandlesAnswer:
     """The source of the handles of one failure, inner ones first; notes call the model by a name."""
     lowered = lowered_sources(opened, [handles])
     if lowered is None:

@@ -323,7 +323,7 @@ class NodesOfHandles(TypedDict):
     notes: Sequence[str]
 
 
-HandleFacts: TypeAlias = SourceOfHandles | NodesOfHandles
+HandlesAnswer: TypeAlias = SourceOfHandles | NodesOfHandles
 """What a server says of handles."""
 
 # --- causes of a log's failures

@@ -15,6 +15,9 @@ In a whole module, tensors in attributes that aren't parameters or buffers count
 
 Constants of code and of exported programs, which PyTorch numbers, aren't weights, nor is what an exported
 program keeps among its constants: buffers that are not persistent. No state dict has them.
+
+What backends compiled in a program of ExecuTorch has weights without names. Two models that differ in these
+alone would have one digest, so such a program has none.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from archive.base.errors import ArchiveError, in_file, shown
 from archive.compare.digest.names import escaped_name
 from archive.compare.digest.parts import NO_MODULE
 from archive.compare.digest.values import TensorDigests
+from archive.formats.record_kinds import BLOBS, NAMED
 from archive.formats.tensors.exported import CONSTANTS
 from archive.reader.recognition import ARCHIVE_KINDS, PACKAGE_KINDS, PROGRAM_KINDS
 
@@ -45,6 +49,9 @@ class Weights(NamedTuple):
 
 def weights(archive: Archive, prefix: str) -> Weights:
     """The digests of a model's weights, without a prefix of their names: see :func:`archive.digest`."""
+    if any(name.startswith((BLOBS, NAMED)) for name in archive.records):
+        why = "backends compiled parts of it, whose weights have no names: only the model has a digest"
+        raise ArchiveError(why, file=archive.file)
     named = dict(_weights(archive))
     wrapped = [name for name in named if name.startswith(prefix)] or list(named)
     if not wrapped:
