@@ -138,6 +138,10 @@ def test_generated_source_is_that_of_pytorch_s_own_lowering(model: type[torch.nn
     inline = {
         text.replace("self.__backend.", "self.__") for text in theirs if "def __is_available" not in text
     }
+    if model is Nothing:  # so that the lite interpreter shows the calls: see ``executing``
+        assert len(inline - ours) == len(ours - inline) == 1
+        assert all("assert isinstance(_0, NoneType)" in text for text in inline ^ ours)
+        return
     assert inline == ours, "the backend's methods are the module's own"
 
 

@@ -11,7 +11,8 @@ import re
 import subprocess
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, List, Tuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 import pytest
 
@@ -245,6 +246,95 @@ def test_a_part_shows_the_calls_that_lead_to_it(name: str) -> None:
     assert [
         path.replace(f"{call}.__loweredModule__(Model)::forward", call) for path in paths
     ] == module_paths(plain)
+
+
+class Stores:
+    """It writes the product of its first input into the second, and returns what it is asked for."""
+
+    def __init__(self) -> None:
+        self.last_handle: int = -1
+
+    def is_available(self) -> bool:
+        return True
+
+    def compile(self, processed: Any, method_compile_spec: Dict[str, Any]) -> Dict[str, Any]:
+        return {name: processed for name in method_compile_spec}  # noqa: C420 (in TorchScript's language)
+
+    def execute(self, handle: Any, inputs: List[Any]) -> List[Any]:
+        assert torch.jit.isinstance(handle, Tuple[int, int, torch.Tensor, int])
+        product, copy, weight, count = handle
+        x, y = inputs[0], inputs[1]
+        assert isinstance(x, torch.Tensor)
+        assert isinstance(y, torch.Tensor)
+        for _ in range(1):  # a block without results
+            self.last_handle = product
+            z = torch.matmul(x, weight)
+            self.last_handle = copy
+            y.copy_(z)
+        self.last_handle = -1
+        results: List[Any] = [None, None]
+        return results[:count]
+
+
+def products(
+    original: Any, _: dict[str, Any], handles_of: Any, *, results: int
+) -> tuple[int, int, torch.Tensor, int]:
+    """The handles of the product and of the copy, the weight, and how many results there are."""
+    (graph,) = original.graphs.values()
+    by_kind = {operation.kind: handle for operation, handle in handles_of(graph).items()}
+    (weight,) = (one.value for one in graph.body.operations if isinstance(one.value, torch.Tensor))
+    return by_kind["aten::matmul"], by_kind["aten::copy_"], weight, results
+
+
+class Store(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3, 3))
+
+
+class StoreNothing(Store):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Tuple[()]:
+        y.copy_(x @ self.weight)
+        return ()
+
+
+class StoreNone(Store):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        y.copy_(x @ self.weight)
+
+
+class StoreNones(Store):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Tuple[None, None]:
+        y.copy_(x @ self.weight)
+        return None, None
+
+
+class Storing(torch.nn.Module):
+    def __init__(self, part: torch.nn.Module) -> None:
+        super().__init__()
+        self.part = part
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        self.part(x, y)
+        return y
+
+
+@pytest.mark.parametrize(("kind", "results"), [(StoreNothing, 0), (StoreNone, 1), (StoreNones, 2)])
+def test_a_part_that_returns_nothing_shows_the_calls_that_lead_to_it(
+    kind: type[torch.nn.Module], results: int
+) -> None:
+    register_backend("stores", preprocess=partial(products, results=results), runtime=Stores)
+    try:
+        lowered = torch.jit.script(lower(Storing(kind()), "stores", paths=["part"]))
+    finally:
+        unregister_backend("stores")
+    data = lowered_archive(lowered, lite=True)
+    y = torch.zeros(2, 3)
+    assert torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(data))(torch.ones(2, 3), y).equal(3 + 0 * y)
+    call = (
+        f"top(Storing)::<unknown>.part({kind.__name__})::forward.__loweredModule__({kind.__name__})::forward"
+    )
+    assert module_paths(data) == [f"{call}.aten::matmul", f"{call}.aten::copy_"]
 
 
 def test_the_rules_find_a_part_without_the_calls_that_lead_to_it(monkeypatch: pytest.MonkeyPatch) -> None:

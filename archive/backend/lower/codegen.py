@@ -111,12 +111,31 @@ def forwarding(method: str, schema: Schema, held: str = "__loweredModule__", *, 
 
 
 def executing(method: str, schema: Schema) -> str:
-    """A method of the lowered module that has the backend execute it, and checks the types of the results."""
+    """A method of the lowered module that has the backend execute it, and checks the types of the results.
+
+    It is PyTorch's text, unless the method returns None. PyTorch's compiler takes None for no result, and
+    the lite interpreter shows none of the calls that lead to a block without results (see
+    :mod:`archive.backend.lower.links`): there, the backend's list is the result of the block.
+    """
     inputs = "".join(f"{argument.name}, " for argument in arguments(schema))
     types, is_tuple = results(schema)
     names = [f"_{number}" for number in range(len(types))]
     targets = " ".join(f"{name}," for name in names)
     executed = f'self.__execute(self.__handles["{method}"], typed_inputs)'
+    if types == ["NoneType"] and not is_tuple:
+        return block(
+            [
+                f"def {method}(self{parameters(schema)}):",
+                f"    typed_inputs: List[Any] = [{inputs}]",
+                "    if self.__is_available() :",
+                f"      _results = {executed}",
+                "    else:",
+                f'      raise Exception("{UNAVAILABLE}")',
+                "    _0, = _results",
+                "    assert isinstance(_0, NoneType)",
+                "    return _0",
+            ]
+        )
     returned = f"{names[0]}," if is_tuple and len(names) == 1 else ", ".join(names)
     return block(
         [

@@ -323,8 +323,7 @@ def _keep_open(is_available: ast.FunctionDef, backend: str) -> None:
     PyTorch's inliner gives a call to the nodes that have results, and to all in the blocks of these; what
     stands in a loop without results loses the call. Lowered methods run ``execute`` in a block with results,
     ``if self.__is_available()``. If its condition were a constant, PyTorch would put the loops of ``execute``
-    in its place, and the lite interpreter would show none of the calls that lead to the lowered module. (Nor
-    does it where a method returns None: a block without results.)
+    in its place, and the lite interpreter would show none of the calls that lead to the lowered module.
     """
     is_available.body[:0] = ast.parse(f"if self.backend != {backend!r}:\n    return False").body
 
