@@ -3,55 +3,36 @@
 from time import perf_counter_ns
 
 import torch
-from torch.fx.node import map_arg
 
-from archive.backend import LoweringError, OperationError, register_backend
+from archive.backend import LoweringError, OperationError, compile_error, folded, register_backend
 
-NAMES = "linear addmm matmul bmm mul.Tensor mul.Scalar add.Tensor gelu relu silu tanh softmax.int layer_norm"
-OPERATORS = {f"aten.{name}" if "." in name else f"aten.{name}.default" for name in NAMES.split()}
+NAMES = "linear addmm matmul bmm mul add gelu relu silu tanh softmax layer_norm"
+OPERATORS = {f"aten::{name}" for name in NAMES.split()}
 
 
 def supports(node):
-    """Whether a node of the program may be lowered."""
-    return operator_of(node) in OPERATORS
+    """Whether a node of the program may be lowered; in ExecuTorch's programs, too."""
+    return getattr(getattr(node.target, "_schema", None), "name", "") in OPERATORS
 
 
-def operator_of(node):
-    """The name of a node's operator; in ExecuTorch's programs it is inside of one of theirs."""
-    is_pytorchs = isinstance(node.target, type(torch.ops.aten.add.Tensor))
-    return str(node.target if is_pytorchs else getattr(node.target, "_op", node.target))
-
-
-def preprocess(original, _options, _generate_debug_handles):
+def preprocess(original, _options, generate_debug_handles):
     """The tape: operators with the places of what they take and make, and their debug handles."""
-    program = original.program
-    if program is None:
+    if original.program is None:
         raise LoweringError("the backend tape lowers exported programs")
-    held = {**program.state_dict, **program.constants}
-    place = {node.name: number for number, node in enumerate(program.graph.nodes)}
-    tape = {"steps": [], "inputs": [], "tensors": {}, "results": []}
-    for spec in program.graph_signature.input_specs:
-        if spec.target is None:
-            tape["inputs"].append(place[spec.arg.name])
+    graph = folded(original.graphs["forward"])
+    handles, body = generate_debug_handles(graph), graph.body
+    tape = {"inputs": body.parameters, "results": body.results, "constants": {}, "steps": []}
+    for operation in body.operations:
+        if operation.kind == "prim::Constant":
+            tape["constants"][operation.outputs[0]] = operation.value
+        elif operation.kind in OPERATORS:
+            name, place = operation.schema.partition("(")[0], operation.outputs[0]
+            tape["steps"].append((name, operation.inputs, place, handles[operation]))
+        elif operation.kind == "prim::TupleConstruct":  # of several results
+            tape["results"] = operation.inputs
         else:
-            tape["tensors"][place[spec.arg.name]] = held[spec.target].detach()
-    for node in program.graph.nodes:
-        if node.op == "call_function":
-            args, kwargs = map_arg((node.args, node.kwargs), lambda each: {"place": place[each.name]})
-            call = operator_of(node), plain(args), plain(kwargs)
-            step = (*call, place[node.name], node.meta["debug_handle"])
-            tape["steps"].append(step)
-    tape["results"] = [place[spec.arg.name] for spec in program.graph_signature.output_specs]
+            raise LoweringError(compile_error(operation))
     return tape
-
-
-def plain(value, values=None):
-    """Arguments as lists and dicts of Python; with ``values``, those at the places in them."""
-    if isinstance(value, dict):
-        if values is not None and value.keys() == {"place"}:
-            return values[value["place"]]
-        return {key: plain(item, values) for key, item in value.items()}
-    return [plain(item, values) for item in value] if isinstance(value, list | tuple) else value
 
 
 class Tape:
@@ -65,24 +46,26 @@ class Tape:
         return True
 
     def compile(self, processed, method_compile_spec):
-        assert isinstance(processed, dict) and processed.keys() == {"steps", "inputs", "tensors", "results"}
-        assert all(len(step) == 5 and step[0] in OPERATORS for step in processed["steps"]), "unknown operator"
+        assert isinstance(processed, dict) and processed.keys() == {"steps", "inputs", "constants", "results"}
+        assert all(step[0].partition(".")[0] in OPERATORS for step in processed["steps"]), "unknown operator"
         return dict.fromkeys(method_compile_spec, processed)
 
     def execute(self, handle, inputs):
-        values = {**handle["tensors"], **dict(zip(handle["inputs"], inputs, strict=True))}
-        for name, args, kwargs, out, number in handle["steps"]:
-            _, packet, overload = name.split(".")
-            operator = getattr(getattr(torch.ops.aten, packet), overload)
-            given, start = (plain(args, values), plain(kwargs, values)), perf_counter_ns()
+        values = {**handle["constants"], **dict(zip(handle["inputs"], inputs, strict=True))}
+        for name, places, made, number in handle["steps"]:
+            kind, _, overload = name.partition(".")
+            operator = getattr(getattr(torch.ops.aten, kind.removeprefix("aten::")), overload or "default")
+            names = (argument.name for argument in operator._schema.arguments)  # noqa: SLF001 (there is no other way)
+            given = {name: values[place] for name, place in zip(names, places, strict=True)}
+            start = perf_counter_ns()
             try:
-                values[out] = operator(*given[0], **given[1])
+                values[made] = operator(**given)
             except RuntimeError as error:
                 raise OperationError(str(error), number) from error
             if self.profiling:
-                self.operations.append((start, perf_counter_ns(), number, f"aten::{packet}"))
+                self.operations.append((start, perf_counter_ns(), number, kind))
             if self.values is not None:
-                self.values.note(number, f"aten::{packet}", given, values[out])
+                self.values.note(number, kind, given, values[made])
         return [values[place] for place in handle["results"]]
 
 
