@@ -39,6 +39,9 @@ def why_no_handles(archive: Archive) -> str:
         if archive.programs.may_call(DELEGATE) and (why := why_no_traces(archive)):
             return why
         return "an exported program has nodes; give the name of one, like linear_3"
+    if archive.compiled:
+        example = next(iter(archive.kernels), "cpp_fused_add_0:1")
+        return f"a model that AOTInductor compiled has kernels; give the name of one, like {example}"
     if not archive.has_code:
         return "this companion has no call-stack map: the archive that it was split from had none"
     if CALLSTACK_MAP in archive.records:

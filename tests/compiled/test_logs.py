@@ -326,3 +326,9 @@ def test_packages_of_the_same_code_and_other_sources_are_ambiguous(tmp_path: Pat
 def _records(name: str) -> list[str]:
     with archive.open(package(name)) as opened:
         return list(opened.records)
+
+
+def test_a_handle_of_a_package_is_answered_with_what_it_has(tmp_path: Path) -> None:
+    done = run("symbolicate", written("compiled", tmp_path), "3")
+    assert done.returncode == 1
+    assert b"has kernels; give the name of one, like cpp_fused_0:1" in done.stderr
