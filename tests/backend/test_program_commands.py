@@ -226,6 +226,24 @@ class Attending(nn.Module):
         return y.transpose(1, 2).reshape(2, 6, 16).view(-1, 16)
 
 
+class Scaled(nn.Module):
+    def forward(self, x: torch.Tensor, *, scale: float, shift: torch.Tensor) -> torch.Tensor:
+        return x * scale + shift
+
+
+def test_a_program_with_arguments_by_name_is_profiled() -> None:
+    named = {"scale": 3.0, "shift": torch.ones(4)}
+    program = torch.export.export(Scaled(), (X,), named)
+    for each in (program, lower(program, "aten")):
+        data = written(each)
+        for inputs in ((), (X, 3.0, torch.ones(4))):
+            profile = profile_program(data, *inputs, runs=2)
+            assert Counter(row.name for row in profile.by_operator()) == {"aten::mul": 1, "aten::add": 1}
+        for wrong in ((X,), (X, 3.0), (X, 3.0, torch.ones(4), X)):
+            with pytest.raises(ArchiveError, match="it takes x, float32"):
+                profile_program(data, *wrong)
+
+
 def test_attention_is_lowered_that_pytorch_does_not_decompose() -> None:
     x = torch.linspace(-1, 1, 192).view(2, 6, 2, 8).transpose(1, 2)
     program = exported(Attending(), x)

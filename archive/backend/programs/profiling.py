@@ -46,7 +46,8 @@ def profile_program(
 
     Args:
         source: the program: a path, a bytes-like object, or a binary file.
-        inputs: its arguments; by default the sample inputs that it has.
+        inputs: its arguments, those by name last, in the order of its signature; by default the sample inputs
+            that it has.
         companion: its debug info, if that was split off.
         method: the name of the program, if there are several.
         runs: how often it runs; times add up.
@@ -61,8 +62,11 @@ def profile_program(
         stepper = Stepper(module, timing.step)
         with running_program(opened, program, loaded, Inputs(inputs, {})) as given, torch.no_grad():
             args = given.copied().args
+            by_place, by_name = loaded.call_spec.in_spec.children()
+            first, last = by_place.num_children, by_place.num_children + by_name.num_children
+            named = dict(zip(by_name.context, args[first:last], strict=False))
             for _ in range(warmup):
-                module(*args)
+                module(*args[:first], *args[last:], **named)
             for _ in range(runs):
                 stepper.run(*args)
 
