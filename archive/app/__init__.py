@@ -5,7 +5,6 @@ explained by an :class:`~archive.Explainer`.
 
 - ``sources`` opens what models come from: files, folders, stores, buckets and servers.
 - ``explaining`` has ``explain`` and ``Explainer``, ``errors`` the texts of errors that it reads and notes.
-- ``handles`` has the source of a failure's debug handles, for whoever asks for them alone.
 - ``install`` takes the places of the hooks, that of what makes records of :mod:`logging` too, and gives them
   back; ``opentelemetry`` explains what an exporter is about to send. Nothing here raises, and nothing is held
   back: what cannot be explained in time goes on as it is.

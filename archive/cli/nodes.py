@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import archive
-from archive.app.handles import why_untraced
 from archive.base.errors import ArchiveError, shown
 from archive.cli import printing
 from archive.cli.status import Cause
 from archive.io.urls import name_of
 from archive.reader.lookups import kernels, nodes
+from archive.reader.lookups.handles import why_untraced
 from archive.reader.recognition import FileKind
 from archive.render.symbolicate import instruction_facts, kernel_facts, node_facts
 

@@ -368,7 +368,7 @@ def _text_of(model: Model, handles: Sequence[Sequence[int]], asked: Asked) -> by
 
 def _nodes_of(opened: Archive, handles: Sequence[Sequence[int]]) -> list[list[ProgramNode]] | None:
     """The nodes of each failure in programs; None of programs that weren't lowered in parts."""
-    from archive.app.handles import lowered_sources  # noqa: PLC0415 (not for TorchScript)
+    from archive.reader.lookups.handles import lowered_sources  # noqa: PLC0415 (not for TorchScript)
 
     return lowered_sources(opened, handles)
 
@@ -393,7 +393,7 @@ def _note_unknown(
     """Note the handles and positions without source; whether there are any."""
     missing = [handle for symbolication in symbolications for handle in symbolication.missing]
     if missing:
-        from archive.app.handles import why_missing  # noqa: PLC0415 (only then needed)
+        from archive.render.symbolicate import why_missing  # noqa: PLC0415 (only then needed)
 
         printing.note(f"{opened.file} {why_missing(opened, missing)}")
     lost = [position for position in positions if position.span is None or position.span.source.is_null]

@@ -479,9 +479,12 @@ class Archive(Closing):
     @cached_property
     def _has_lowered_nodes(self) -> bool:
         """Whether its handles are those of nodes in programs that were lowered in parts."""
-        from archive.reader.lookups.lowered import lowered_nodes  # noqa: PLC0415 (not for TorchScript)
+        from archive.reader.lookups.nodes import DELEGATE  # noqa: PLC0415 (not for TorchScript)
 
-        return bool(lowered_nodes(self))
+        if self.instructions or not self.programs.may_call(DELEGATE):
+            return False
+        sites = (site for program in self.programs.values() for site in program.sites.values())
+        return any(site.handle is not None for site in sites)
 
     def _lookup(self, handles: Sequence[int]) -> HandleLookup:
         """Where handles are looked up; for an archive as it was before `split`, unique ones, too."""

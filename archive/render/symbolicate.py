@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypedDict
 
-from archive.base.errors import counted
+from archive.base.errors import counted, several
+from archive.render.texts import runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.tables import Holds
-    from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
+    from archive.debuginfo.symbolicate import Style, Symbolication, TracebackFrame
     from archive.failures.explainer import LogExplainer
     from archive.formats.exported.traces import FrameMark, Trace
+    from archive.reader.archive import Archive
     from archive.reader.lookups.framed import FramedInstruction
     from archive.reader.lookups.instructions import MethodInstruction
     from archive.reader.lookups.kernels import CalledKernel
@@ -325,6 +327,66 @@ class NodesOfHandles(TypedDict):
 
 HandlesAnswer: TypeAlias = SourceOfHandles | NodesOfHandles
 """What a server says of handles."""
+
+
+def handle_facts(opened: Archive, handles: Sequence[int], style: Style, name: str) -> HandlesAnswer:
+    """The source of the handles of one failure, inner ones first; notes call the model by a name."""
+    from archive.reader.lookups import handles as lookups  # noqa: PLC0415 (not where sources are known)
+    from archive.reader.lookups.nodes import why_unknown  # noqa: PLC0415 (the same)
+
+    lowered = lookups.lowered_sources(opened, [handles])
+    if lowered is None:
+        symbolication = opened.symbolicate(handles, style)
+        missing = symbolication.missing
+        notes = [f"{name} {why_missing(opened, missing)}"] if missing else []
+        return {**symbolication_facts(symbolication), "notes": notes}
+    word, (nodes,) = ",".join(map(str, handles)), lowered
+    lost = lookups.why_untraced(opened, nodes) if nodes else [why_unknown(opened.programs, word)]
+    return {
+        "handles": handles,
+        "found": bool(nodes) and not lost,
+        "text": "\n".join(node.text for node in nodes),
+        "symbolications": [node_facts(word, node) for node in nodes],
+        "notes": [f"{name}: {why}" for why in lost],
+    }
+
+
+def why_missing(opened: Archive, missing: Sequence[int]) -> str:
+    """The reason why handles of TorchScript are unknown, which goes after the file's name."""
+    from archive.reader.lacking import why_no_handles  # noqa: PLC0415 (not where sources are known)
+
+    if opened.handles:
+        named = (opened.handle_form.foreign(str(handle)) for handle in missing)
+        has = next(filter(None, named), "") or f"it has {runs(list(opened.handles))}"
+        return f"has no debug handle {', '.join(map(str, missing))}; {has}"
+    return (
+        _of_instructions(opened, missing[0])
+        if opened.instructions
+        else f"has no debug handles: {why_no_handles(opened)}"
+    )
+
+
+def _of_instructions(opened: Archive, handle: int) -> str:
+    """The debug handles of an ETRecord's instructions, in words, and which instructions have one of them."""
+    every = {
+        f"{method}/0:{number}": instruction
+        for method, instructions in opened.instructions.items()
+        for number, instruction in instructions.items()
+    }
+    own = [
+        name
+        for name, instruction in every.items()
+        if handle in instruction.handles
+        or (instruction.delegate and str(handle) in instruction.delegate.events)
+    ]
+    handles = runs([handle for instruction in every.values() for handle in instruction.handles])
+    if own:
+        return f"has the debug handle {handle} in {several(own)}: give an instruction in its place"
+    example = next(iter(every))
+    return (
+        f"has no debug handle {handle}: its instructions have {handles or 'none'}; give one, like {example}"
+    )
+
 
 # --- causes of a log's failures
 

@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from archive.app.explaining import explainer_of
-from archive.app.handles import handle_facts
 from archive.app.sources import models_of, own_store
 from archive.base.errors import ArchiveError, ExhaustedError, LimitError, one_line
 from archive.base.json_text import check_values
@@ -31,7 +30,7 @@ from archive.page.report import report
 from archive.page.shown import Shown
 from archive.reader.recognition import REPORTED_KINDS, recognise
 from archive.render.as_json import as_json
-from archive.render.symbolicate import causes_facts
+from archive.render.symbolicate import causes_facts, handle_facts
 from archive.server import html
 from archive.server.example import example_of
 from archive.server.forms import FormError, fields_of

@@ -11,8 +11,10 @@ OPERATORS = {f"aten::{name}" for name in NAMES.split()}
 
 
 def supports(node):
-    """Whether a node of the program may be lowered; in ExecuTorch's programs, too."""
-    return getattr(getattr(node.target, "_schema", None), "name", "") in OPERATORS
+    """Whether a node may be lowered, of ExecuTorch's programs too: not with lists of sizes that vary."""
+    is_known = getattr(getattr(node.target, "_schema", None), "name", "") in OPERATORS
+    listed = [one for each in node.args if isinstance(each, list) for one in each]
+    return is_known and not any(isinstance(one, torch.fx.Node) for one in listed)
 
 
 def preprocess(original, _options, generate_debug_handles):
@@ -56,7 +58,7 @@ class Tape:
             kind, _, overload = name.partition(".")
             operator = getattr(getattr(torch.ops.aten, kind.removeprefix("aten::")), overload or "default")
             names = (argument.name for argument in operator._schema.arguments)  # noqa: SLF001 (there is no other way)
-            given = {name: values[place] for name, place in zip(names, places, strict=True)}
+            given = dict(zip(names, map(values.__getitem__, places), strict=True))
             start = perf_counter_ns()
             try:
                 values[made] = operator(**given)
