@@ -7,5 +7,5 @@ In: a model in any form, and inputs. Out: a ``Run``. Needs PyTorch, and runs the
 (TorchScript, lite), ``programs`` (``torch.export``), ``eager``; ``compiled`` notes only what a model of
 AOTInductor returns. ``etrecords`` loads ExecuTorch's programs, and ``devices`` reads values that its runtime
 noted. ``inputs`` reads what a model is run with; ``running`` is all of it; ``comparing`` puts two runs side
-by side, and ``beginning`` finds where they part.
+by side, and ``beginning`` finds where they part; ``masks`` says what attention hides.
 """

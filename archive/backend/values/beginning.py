@@ -4,11 +4,15 @@ The first pair is not to blame where an operation that only one of the runs has 
 (``archive.debuginfo.values.extras``): that one is named. It is not sure where what it was given may differ,
 too: by half as much at an earlier pair, at one that may not belong together, or at extra operations of
 several lines. Then no line is.
+
+Truth values and indices are not compared where they are computed: noise changes them where two numbers are
+nearly equal. Where they differ and the first pair follows from them, the difference begins at them; surely,
+if the operation was given the same, bit by bit.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from archive.debuginfo.values.extras import Extras
 from archive.debuginfo.values.gaps import ValueGap
@@ -16,14 +20,31 @@ from archive.debuginfo.values.observed import elements
 from archive.debuginfo.values.pairing import EXTRA, Pair, family
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from archive.debuginfo.values.extras import Given, Replaced, Side
     from archive.debuginfo.values.gaps import Gap, ValueDiff
-    from archive.debuginfo.values.observed import ObservedOperation, Summary
+    from archive.debuginfo.values.observed import Hides, ObservedOperation, Summary
 
 GROWN = 2
 """By which the largest difference so far grows where another one begins: by 6 dB, as ``LEAST_DROP_DB``."""
+
+
+class Values(Protocol):
+    """The values of both runs."""
+
+    def gap_of(self, mine: Summary, base: Summary) -> Gap:
+        """The difference of a result of the run and one of the base."""
+
+    def chosen_gap(self, pair: Pair) -> Gap | None:
+        """The difference of the truth values or indices of a pair; None if they are equal, or are none."""
+
+    def hides(self, side: Side, mask: Summary, queries: int) -> Hides | None:
+        """What a mask of attention hides; None if it is something else.
+
+        Args:
+            queries: how many positions there are.
+        """
 
 
 class _Chain(NamedTuple):
@@ -48,24 +69,22 @@ class Beginning:
 
     Args:
         diff: all pairs and their gaps.
-        gap_of: the difference of a result of the run and one of the base.
     """
 
-    def __init__(self, diff: ValueDiff, gap_of: Callable[[Summary, Summary], Gap]) -> None:
-        self._diff, self._gap_of = diff, gap_of
+    def __init__(self, diff: ValueDiff, values: Values) -> None:
+        self._diff, self._values = diff, values
         self._extras = Extras((diff.mine, diff.base), diff.pairs)
+        self._pairs = {pair.mine.number: pair for pair in diff.pairs.pairs}
 
     def mark(self) -> None:
-        """Add the extra operation that the difference comes from, or mark a first pair that may follow."""
+        """Add what the difference comes from, if that is extra or a choice; mark a first that may follow."""
         diff, first = self._diff, self._diff.first_sure
         if first is None:
-            beyond = [each for each in diff.outputs if self._is_beyond(each)]
-            replaced = self._extras.before_outputs() if beyond else []
-            diff.gaps += [extra for extra in [self._extra(replaced, beyond, None)] if extra is not None]
+            self._mark_outputs()
             return
         at = diff.gaps.index(first)
         given, replaced = self._extras.before(first.pair)
-        extra = self._extra(replaced, [first.gap], first.pair)
+        extra, choice = self._extra(replaced, [first.gap], first.pair), self._choice(given)
         follows = self._is_grown(at) or not self._extras.is_used_alike(first.pair)
         follows |= any(
             each.pair.mine.number in given and self._is_beyond(each.gap) for each in diff.gaps[:at]
@@ -75,7 +94,82 @@ class Beginning:
         else:
             diff.gaps.insert(at, extra._replace(follows=follows))
             follows |= extra.pair.is_weak
-        diff.gaps[diff.gaps.index(first)] = first._replace(follows=follows)
+        diff.gaps[diff.gaps.index(first)] = first._replace(follows=follows or choice is not None)
+        if choice is not None:
+            self._add(choice, is_alone=extra is None and not follows)
+
+    def _mark_outputs(self) -> None:
+        """The same where no pair is beyond the tolerance."""
+        beyond = [each for each in self._diff.outputs if self._is_beyond(each)]
+        given, replaced = self._extras.before_outputs() if beyond else (set[int](), [])
+        extra, choice = self._extra(replaced, beyond, None), self._choice(given)
+        self._diff.gaps += [] if extra is None else [extra]
+        if choice is not None:
+            self._add(choice, is_alone=not replaced)
+
+    def mark_by_node(self) -> None:
+        """The same of two runs of one program: what their operations were given need not be known."""
+        first = self._diff.first_sure
+        if first is None:
+            return
+        choice = self._choice({number for number in self._pairs if number < first.pair.mine.number})
+        if choice is not None:
+            self._diff.gaps[self._diff.gaps.index(first)] = first._replace(follows=True)
+            self._add(choice, is_alone=False)
+
+    def _choice(self, given: set[int]) -> ValueGap | None:
+        """The first pair of truth values or indices that differ and follow from no others that do.
+
+        Args:
+            given: to what follows from it, as ``shared``.
+        """
+        roots: list[ValueGap] = []
+        seen, rest = set[int](), [*given]
+        while rest:
+            number = rest.pop()
+            gap = None if number in seen else self._differing(number)
+            seen.add(number)
+            if gap is None:
+                continue
+            pair = self._pairs[number]
+            before, replaced = self._extras.before(pair)
+            choices = [each for each in before if self._differing(each) is not None]
+            rest += choices
+            if not choices:
+                is_sure = not (replaced or pair.is_weak) and self._is_given_equal(pair, before)
+                roots.append(ValueGap(pair, gap, follows=not is_sure))
+        return min(roots, key=lambda each: each.pair.mine.number, default=None)
+
+    def _differing(self, number: int) -> Gap | None:
+        """How far the truth values or indices of a pair are apart; None if they are equal, or are none."""
+        return self._values.chosen_gap(self._pairs[number]) if number in self._pairs else None
+
+    def _is_given_equal(self, pair: Pair, before: set[int]) -> bool:
+        """Whether both operations of a pair were given the same, bit by bit, and are used alike."""
+        is_known = bool(pair.mine.sources) == bool(pair.base.sources)
+        is_equal = all(self._digests(0, number) == self._digests(1, number) for number in before)
+        return is_known and is_equal and self._extras.is_used_alike(pair)
+
+    def _digests(self, side: Side, number: int) -> list[str]:
+        """Of what the run on a side has, as ``shared``."""
+        if number < 0:
+            return [(self._diff.mine, self._diff.base)[side].inputs[~number].digest]
+        pair = self._pairs[number]
+        return [each.digest for each in (pair.mine, pair.base)[side].results]
+
+    def _add(self, choice: ValueGap, *, is_alone: bool) -> None:
+        """Add a pair that only choices are compared of.
+
+        Args:
+            is_alone: whether nothing else differs that the first pair beyond the tolerance was given.
+        """
+        gaps, number = self._diff.gaps, choice.pair.mine.number
+        compared = [each for each in gaps if each.pair is choice.pair]
+        self._diff.uncompared -= not compared
+        for each in compared:
+            gaps.remove(each)
+        at = next((at for at, each in enumerate(gaps) if each.pair.mine.number > number), len(gaps))
+        gaps.insert(at, choice._replace(follows=choice.follows or not is_alone))
 
     def _is_beyond(self, gap: Gap) -> bool:
         return gap.is_beyond(self._diff.tolerance)
@@ -94,7 +188,7 @@ class Beginning:
             pair: where they show; None if in what the model returns.
         """
         for each in replaced:
-            chains = [self._chain(*side) for side in each.sides if not self._is_own(*side)]
+            chains = [self._chain(*side) for side in each.sides if not self._is_own(*side, pair)]
             if chains and all(chain.rest for chain in chains):
                 is_alike = all(chain.is_of_line for chain in chains)
                 longer = [chain for chain in chains if chain.has_other] or chains
@@ -126,9 +220,26 @@ class Beginning:
         how = EXTRA[side][not (is_known and (begins or is_alike))]
         return ValueGap(Pair(mine, base, how), gap or shown)
 
-    def _is_own(self, side: Side, last: ObservedOperation, other: Given | None) -> bool:
-        """Whether one run has as a tensor what the other has as a number or flag: a causal mask."""
-        return other is None and self._extras.is_constant(side, last)
+    def _is_own(self, side: Side, last: ObservedOperation, other: Given | None, pair: Pair | None) -> bool:
+        """Whether one run has as a tensor what the other has as a number or flag.
+
+        It is made of constants at the operation's own line, or is a mask that hides what a flag says.
+        """
+        if other is not None or not self._extras.is_constant(side, last):
+            return False
+        if pair is None:
+            return True
+        own, place = (pair.mine, pair.base)[side], last.place
+        is_own = (own.line, own.place.module) == (last.line, place.module) and place.source is not None
+        return is_own or self._is_flag(side, last, pair)
+
+    def _is_flag(self, side: Side, mask: ObservedOperation, pair: Pair) -> bool:
+        """Whether a mask that attention is decomposed with hides what the other run says by a flag."""
+        whole = (pair.base, pair.mine)[side]
+        if whole.unmasked is None:
+            return False
+        queries = whole.results[0].shape[-2]
+        return self._values.hides(side, mask.results[0], queries) == whole.unmasked.hides
 
     def _is_other(self, each: Replaced) -> bool:
         """Whether two operations are given another value in each of the runs, none of them extra."""
@@ -136,11 +247,11 @@ class Beginning:
         if each.sides or mine is None or base is None:
             return not each.sides
         is_equal = elements(mine.value.shape) == elements(base.value.shape)
-        return not is_equal or self._is_beyond(self._gap_of(mine.value, base.value))
+        return not is_equal or self._is_beyond(self._values.gap_of(mine.value, base.value))
 
     def _gap_beside(self, one: ObservedOperation, other: Given | None, side: Side) -> Gap | None:
         """How far an operation's value is from what the other run has; None if they cannot be compared."""
         value = one.results[0]
         if other is None or elements(value.shape) != elements(other.value.shape):
             return None
-        return self._gap_of(*(value, other.value)[:: -1 if side else 1])
+        return self._values.gap_of(*(value, other.value)[:: -1 if side else 1])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from math import inf, log10
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from archive.backend.values.beginning import Beginning
+from archive.backend.values.masks import hidden_by
 from archive.base.errors import ArchiveError
 from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE, Gap, ValueDiff, ValueGap, chooses
 from archive.debuginfo.values.observed import elements
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from archive.backend.values.observing import KeptValues
-    from archive.debuginfo.values.observed import Observed, Summary
+    from archive.debuginfo.values.extras import Side
+    from archive.debuginfo.values.observed import Hides, Observed, Summary
     from archive.debuginfo.values.pairing import Pair
 
 FLOATS = ("float", "bfloat", "complex")
@@ -51,15 +53,31 @@ def compared(
         is_whole = not is_same or len(pair.mine.results) == len(pair.base.results)
         if is_same and is_whole:
             _check_sizes(pair)
-        gaps = [gap(*results) for results in _comparable(pair)] if is_whole else []
+        gaps = [gap(*results) for results in _results(pair, are_chosen=False)] if is_whole else []
         if gaps:
             made.gaps.append(ValueGap(pair, max(gaps, key=lambda each: (bool(each.odd), each.max_rel))))
         else:
             made.uncompared += 1
     _compare_outputs(made, gap)
-    if not is_same:
-        Beginning(made, gap).mark()
+
+    beginning = Beginning(made, _Values((mine_values, base_values), gap))
+    (beginning.mark_by_node if is_same else beginning.mark)()
     return made
+
+
+class _Values(NamedTuple):
+    """As :class:`archive.backend.values.beginning.Values`."""
+
+    kept: tuple[KeptValues, KeptValues]
+    gap_of: Callable[[Summary, Summary], Gap]
+
+    def chosen_gap(self, pair: Pair) -> Gap | None:
+        gaps = (self.gap_of(*results) for results in _results(pair, are_chosen=True))
+        return next((each for each in gaps if each.odd or each.max_abs), None)
+
+    def hides(self, side: Side, mask: Summary, queries: int) -> Hides | None:
+        is_matrix = len(mask.shape) > 1
+        return hidden_by(self.kept[side].tensor(mask), queries, mask.shape[-1]) if is_matrix else None
 
 
 def _compare_outputs(made: ValueDiff, gap: Callable[[Summary, Summary], Gap]) -> None:
@@ -83,13 +101,17 @@ def _check_sizes(pair: Pair) -> None:
         raise ArchiveError(f"{what}: they are of different programs, or of inputs of other sizes")
 
 
-def _comparable(pair: Pair) -> Iterator[tuple[Summary, Summary]]:
-    """The results of two operations that are compared: the first, and further floats of equal sizes."""
+def _results(pair: Pair, *, are_chosen: bool) -> Iterator[tuple[Summary, Summary]]:
+    """The results of two operations that have equally many elements.
+
+    Args:
+        are_chosen: only truth values, further whole numbers, and those that comparisons of floats choose: the
+            smallest difference changes them. Without, all others.
+    """
     for number, (one, other) in enumerate(zip(pair.mine.results, pair.base.results, strict=False)):
         is_whole = not one.dtype.startswith(FLOATS)
-        if "bool" in {one.dtype, other.dtype} or (is_whole and (number or chooses(pair.mine))):
-            continue
-        if elements(one.shape) == elements(other.shape):
+        is_chosen = "bool" in {one.dtype, other.dtype} or (is_whole and bool(number or chooses(pair.mine)))
+        if is_chosen is are_chosen and elements(one.shape) == elements(other.shape):
             yield one, other
 
 

@@ -13,7 +13,7 @@ from archive.debuginfo.frames import CALL
 from archive.debuginfo.sites import GENERATED_FILE, SELF
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Symbolication
@@ -179,21 +179,31 @@ def place_of(symbolication: Symbolication) -> OperationPlace:
         if call.module is not None and str(call.module.instance) not in INSTANCES_WITHOUT_LEVEL:
             path.append(one_line(str(call.module.instance)))
             levels.append(ModuleLevel(".".join(path), one_line(call.module.class_name), path[-1]))
-    ranges = [frame.range for frame in reversed(symbolication.frames) if frame.range is not None]
-    lines = [line for span in ranges for line in lines_of(span)]
+    ranges = (frame.range for frame in reversed(symbolication.frames) if frame.range is not None)
+    source, innermost = _innermost(line for span in ranges for line in lines_of(span))
     op = symbolication.entries[0].op
     return OperationPlace(
         tuple(levels),
         hierarchy,
-        model_line(lines),
-        lines[0] if lines else None,
+        source,
+        innermost,
         UNKNOWN_NAME if op is None else one_line(str(op)),
     )
 
 
 def model_line(lines: Sequence[SourceLine]) -> SourceLine | None:
     """The innermost line that is not in PyTorch's source; the innermost one if all are."""
-    return next((line for line in lines if not is_pytorchs(line.file)), lines[0] if lines else None)
+    return _innermost(lines)[0]
+
+
+def _innermost(lines: Iterable[SourceLine]) -> tuple[SourceLine | None, SourceLine | None]:
+    """The same, and the innermost line; the others are not looked at."""
+    first = None
+    for line in lines:
+        first = first or line
+        if not is_pytorchs(line.file):
+            return line, first
+    return first, first
 
 
 def lines_of(span: SourceRange) -> list[SourceLine]:

@@ -5,16 +5,19 @@ differs, though its own line is right. So what the two operations of a pair were
 (:attr:`ObservedOperation.sources`), through what computes nothing and what is inside of the pair, to the
 first that is in a pair, is an input of the model, or is *extra*: left over in one of the runs. What both
 sides have in common is the same for both. Of the rest, an extra is compared with what the other run has in
-its place. If both are the same number for number, as of ``x * 1``, it changes nothing. If an extra that it
-follows from is the same, both runs have that, though in no pair, and the difference begins after it.
+its place: by their order, if one operator takes both. If both are the same number for number, as of
+``x * 1``, it changes nothing. If an extra that it follows from is the same, both runs have that, though in no
+pair, and the difference begins after it. A mask of attention is left out where both runs hide the same, by a
+mask or by a flag (:attr:`ObservedOperation.unmasked`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from archive.debuginfo.values.flow import Flow
-from archive.debuginfo.values.pairing import rounds
+from archive.debuginfo.values.pairing import family, rounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -86,11 +89,16 @@ class Extras:
 
     def before(self, pair: Pair) -> tuple[set[int], list[Replaced]]:
         """What the operations of a pair were given, as ``shared`` of it, and what is extra in one of them."""
-        return self._before(pair.mine.number, pair.base.number)
+        both = pair.mine, pair.base
+        masks = [one.unmasked for one in both]
+        sources = [one.sources for one in both]
+        if masks[0] and masks[1] and masks[0].hides == masks[1].hides:
+            sources = [masks[0].sources, masks[1].sources]
+        return self._before(*sources, is_same=family(pair.mine.op) == family(pair.base.op))
 
-    def before_outputs(self) -> list[Replaced]:
-        """What is extra in what the model returns."""
-        return self._before(*(len(run.operations) for run in self._runs))[1]
+    def before_outputs(self) -> tuple[set[int], list[Replaced]]:
+        """The same of what the model returns."""
+        return self._before(*(run.output_sources for run in self._runs), is_same=True)
 
     def chain(self, side: Side, last: ObservedOperation) -> list[ObservedOperation]:
         """An extra operation, after those extra ones whose values it follows from, as they ran."""
@@ -120,15 +128,22 @@ class Extras:
         is_operation = 0 <= number < len(self._runs[side].operations)
         return self._shared[side].get(number) if is_operation else RESULT if number >= 0 else number
 
-    def _before(self, mine: int, base: int) -> tuple[set[int], list[Replaced]]:
-        taken = [flow.taken[number] for flow, number in zip(self._flows, (mine, base), strict=True)]
+    def _before(self, *sources: tuple[int, ...], is_same: bool) -> tuple[set[int], list[Replaced]]:
+        """As :meth:`before`.
+
+        Args:
+            is_same: whether one operator takes both: what it takes twice is then twice the same.
+        """
+        taken = [flow.each(numbers) for flow, numbers in zip(self._flows, sources, strict=True)]
         if not all(taken):
             return set(), []  # what a run was given is not known
+        if not is_same or len(taken[0]) != len(taken[1]):
+            taken = [[*dict.fromkeys(numbers)] for numbers in taken]
         given = [[self._given(side, number) for number in numbers] for side, numbers in enumerate(taken)]
-        numbers = [{each.shared for each in side if each.shared is not None} for side in given]
-        shared = numbers[0] & numbers[1]
-        rest = [[each for each in side if each.shared not in shared] for side in given]
-        return numbers[0] | numbers[1], [*_replaced(*rest)]
+        numbers = [[each.shared for each in side if each.shared is not None] for side in given]
+        both = Counter(numbers[0]) & Counter(numbers[1])
+        rest = [[*_without(side, both)] for side in given]
+        return {*numbers[0], *numbers[1]}, [*dict.fromkeys(_replaced(*rest))]
 
     def _given(self, side: Side, number: int) -> Given:
         run = self._runs[side]
@@ -136,6 +151,16 @@ class Extras:
             return Given(run.inputs[~number], None, number)
         operation = run.operations[number]
         return Given(operation.results[0], operation, self._known(side, number))
+
+
+def _without(given: list[Given], both: Counter[int]) -> Iterator[Given]:
+    """What is given without the first of each number that both runs have, as often as they have it."""
+    left = both.copy()
+    for each in given:
+        if each.shared is not None and left[each.shared]:
+            left[each.shared] -= 1
+        else:
+            yield each
 
 
 def _replaced(mine: list[Given], base: list[Given]) -> Iterator[Replaced]:

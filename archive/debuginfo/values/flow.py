@@ -41,11 +41,16 @@ class Flow:
         self.taken[len(operations)] = self._nearest(outputs)
         self._use(len(operations))
 
+    def each(self, sources: tuple[int, ...]) -> list[int]:
+        """What values follow from that these operations wrote, for one after the other."""
+        return [
+            nearest
+            for number in sources
+            for nearest in (self.taken[number] if number in self._handing else (number,))
+        ]
+
     def _nearest(self, sources: tuple[int, ...]) -> tuple[int, ...]:
-        found: dict[int, None] = {}
-        for number in sources:
-            found |= dict.fromkeys(self.taken[number] if number in self._handing else (number,))
-        return (*found,)
+        return (*dict.fromkeys(self.each(sources)),)
 
     def _use(self, number: int) -> None:
         for source in self.taken[number]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 RowView: TypeAlias = Literal["line", "module", "operator"]
 """What a row of several operations stands for."""
+Hides: TypeAlias = Literal["nothing", "later"]
+"""What attention hides of what it is given: of each position, what comes after it."""
 SILENT = frozenset(
     [
         "aten::_assert_async",
@@ -89,6 +91,18 @@ class Range(NamedTuple):
     inf: int
 
 
+class Unmasked(NamedTuple):
+    """Attention without its mask, if that says what a flag could, or no mask.
+
+    Attributes:
+        hides: what it hides, by a mask or not.
+        sources: as those of its operation, of its other arguments.
+    """
+
+    hides: Hides
+    sources: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class ObservedOperation:
     """An operation that ran.
@@ -101,8 +115,9 @@ class ObservedOperation:
         visit: how often it ran before in this run, as in a loop.
         results: a summary of each tensor that it returned.
         inputs: the ranges of its arguments, where it is the first to make a NaN or an infinite number.
-        sources: the numbers of the operations that wrote its arguments, views of them included; of the
-            model's inputs -1 for the first, -2 for the second. () where they are not known.
+        sources: for each tensor that it was given, the numbers of the operations that wrote it or what it is
+            a view of; of the model's inputs -1 for the first, -2 for the second. () where they are not known.
+        unmasked: what attention follows from, apart from a mask; None of all other operations.
     """
 
     number: int
@@ -113,6 +128,7 @@ class ObservedOperation:
     results: tuple[Summary, ...]
     inputs: tuple[Range, ...] = ()
     sources: tuple[int, ...] = ()
+    unmasked: Unmasked | None = None
 
     @property
     def line(self) -> str:
@@ -217,6 +233,7 @@ class NotedOperation(NamedTuple):
     results: tuple[Summary, ...]
     inputs: tuple[Range, ...]
     sources: tuple[int, ...] = ()
+    unmasked: Unmasked | None = None
 
 
 @dataclass(slots=True)
@@ -242,19 +259,21 @@ class NotedRun:
         renumbered: dict[int, tuple[int, ...]] = {}  # an operation without a number stands for its sources
 
         def sources_of(numbers: tuple[int, ...]) -> tuple[int, ...]:
-            return (*dict.fromkeys(new for old in numbers for new in renumbered.get(old, (old,))),)
+            return (*(new for old in numbers for new in renumbered.get(old, (old,))),)
 
         for number, (noted, found) in enumerate(zip(self.operations, places, strict=True)):
-            op, results, inputs, _ = noted
+            op, results, inputs, _, unmasked = noted
             sources = sources_of(noted.sources)
             if found is None or op in SILENT or not results:
-                renumbered[number] = sources
+                renumbered[number] = (*dict.fromkeys(sources),)
                 continue
             place, key = found
             visit = visits[place, key, op]
             visits[place, key, op] += 1
+            if unmasked is not None:
+                unmasked = unmasked._replace(sources=sources_of(unmasked.sources))
             made = ObservedOperation(
-                len(observed.operations), op, place, key, visit, results, inputs, sources
+                len(observed.operations), op, place, key, visit, results, inputs, sources, unmasked
             )
             renumbered[number] = (made.number,)
             by_number[number] = made

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 # --- code
 
 Path = tuple[str, ...]
+LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator)
+"""Parts of code that no call is in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ class GeneratedCode:
         self._names = names
         self._read = read
         self.record = cache(self._record)
+        self.type_of = cache(self._type_of)
 
     def _record(self, name: str) -> ParsedCode | None:
         """A code record; None if the archive has none of this name, or it is not Python's syntax."""
@@ -142,7 +145,7 @@ class GeneratedCode:
                 made.functions.append(_function(node, "", made))
         return made
 
-    def type_of(self, type_name: str, path: Path) -> str:
+    def _type_of(self, type_name: str, path: Path) -> str:
         """The class of the module that attributes lead to from a module of a class; "" if unknown."""
         for attribute in path:
             record = self.record(code_record(type_name.rpartition(".")[0]))
@@ -157,6 +160,8 @@ def _function(node: ast.FunctionDef, type_name: str, record: ParsedCode) -> Code
     left = [*ast.iter_child_nodes(node)][::-1]
     while left:  # in the order of the text
         part = left.pop()
+        if isinstance(part, LEAVES):
+            continue
         left += [*ast.iter_child_nodes(part)][::-1]
         if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name):
             path = _path(part.value, known)
@@ -210,6 +215,7 @@ class StockPlaces:
         self._code = GeneratedCode(opened.records, lambda name: bytes(opened.records[name].view()))
         self._with_ranges = {code_of(name) for name in opened.range_records}
         self._lines_at = cache(self._lines_of)
+        self._step_of = cache(self._called)
 
     def _lines_of(self, record: str, offset: int) -> tuple[SourceLine, ...] | None:
         """The lines that a position in code comes from; None where no range is recorded."""
@@ -232,12 +238,16 @@ class StockPlaces:
             if call.module is None:
                 continue
             callee, instance = str(call.module.type_name), str(call.module.instance)
-            sites = self._sites.get((int(call.tag), caller, str(call.function)), []) if call.tag >= 0 else []
-            step = _one_path(sites, caller, callee, self._code, last=instance) or instance
+            step = self._step_of(int(call.tag), caller, str(call.function), callee, instance)
             caller = callee
             if instance not in INSTANCES_WITHOUT_LEVEL:
                 path = f"{path}.{one_line(step)}".removeprefix(".")
                 yield ModuleLevel(path, one_line(call.module.class_name), one_line(step))
+
+    def _called(self, tag: int, caller: str, function: str, callee: str, instance: str) -> str:
+        """The attributes that lead from a module to the one that it calls."""
+        sites = self._sites.get((tag, caller, function), []) if tag >= 0 else []
+        return _one_path(sites, caller, callee, self._code, last=instance) or instance
 
     @cached_property
     def _sites(self) -> dict[tuple[int, str, str], list[tuple[CodeFunction, CallSite]]]:
@@ -248,10 +258,12 @@ class StockPlaces:
             record = self._code.record(code_of(name))
             rows = table.rows(number)
             offsets = table.offset[rows.start : rows.stop]
-            for function, site in () if record is None else record.sites():
-                row = rows.start + int(np.searchsorted(offsets, site.start, "right")) - 1
-                if row >= rows.start:
-                    key = int(table.tag[row]), function.type_name, site.method
+            found = [] if record is None else [*record.sites()]
+            last = np.searchsorted(offsets, [site.start for _, site in found], "right") - 1
+            tags = table.tag[rows.start : rows.stop][last].tolist() if len(offsets) else []
+            for (function, site), at, tag in zip(found, last.tolist(), tags, strict=False):
+                if at >= 0:
+                    key = tag, function.type_name, site.method
                     sites.setdefault(key, []).append((function, site))
         return sites
 
