@@ -51,6 +51,8 @@ LINES = (
     "y = functional.gelu(y)",
     "y = y.transpose(0, 1)",
     "y, z = z, y",
+    "m = y > {n} / 4",
+    "y = y.masked_fill(m, 0.3)",
 )
 OTHERS = (
     UPPER,
@@ -65,6 +67,9 @@ OTHERS = (
     "y = torch.cos(y)",
     "y = torch.softmax(y, -1)",
     "y = y.flip(0)",
+    "m = y > 0.1",
+    "m = z < {n} / 5",
+    "y = y.masked_fill(m, 0.4)",
 )
 FORMS = ("eager", "scripted", "traced", "frozen", "exported", "decomposed")
 HEAD = """import torch
@@ -79,7 +84,7 @@ class Net(nn.Module):
         self.norms = nn.ModuleList([nn.LayerNorm(4) for _ in range(4)])
 
     def forward(self, x):
-        y, z = x, x
+        y, z, m = x, x, x > 0.5
 """
 OF_MODULES = "/torch/nn/"
 """In the paths of PyTorch's own lines, which are all that a frozen archive knows of what its modules run."""
@@ -247,6 +252,13 @@ def test_the_other_line_is_named(case: Case, tmp_path: Path) -> None:
                 *("y = torch.softmax(y, -1)", 0, ("exported", "frozen")),
             ),
             id="operations that are given something else are no pair",
+        ),
+        pytest.param(
+            Case(
+                ["m = y > 2 / 4", "y = y.transpose(0, 1)"],
+                *("y = y.masked_fill(m, 0.4)", 2, ("traced", "traced")),
+            ),
+            id="a line that both have, and only one uses",
         ),
     ],
 )

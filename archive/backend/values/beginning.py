@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from archive.backend.values.eager import EAGER
 from archive.debuginfo.values.extras import Extras
 from archive.debuginfo.values.gaps import ValueGap
 from archive.debuginfo.values.observed import elements
@@ -73,7 +74,8 @@ class Beginning:
 
     def __init__(self, diff: ValueDiff, values: Values) -> None:
         self._diff, self._values = diff, values
-        self._extras = Extras((diff.mine, diff.base), diff.pairs)
+        self._runs = diff.mine, diff.base
+        self._extras = Extras(self._runs, diff.pairs)
         self._pairs = {pair.mine.number: pair for pair in diff.pairs.pairs}
 
     def mark(self) -> None:
@@ -136,7 +138,8 @@ class Beginning:
             choices = [each for each in before if self._differing(each) is not None]
             rest += choices
             if not choices:
-                is_sure = not (replaced or pair.is_weak) and self._is_given_equal(pair, before)
+                is_same = family(pair.mine.op) == family(pair.base.op) and not (replaced or pair.is_weak)
+                is_sure = is_same and self._is_given_equal(pair, before)
                 roots.append(ValueGap(pair, gap, follows=not is_sure))
         return min(roots, key=lambda each: each.pair.mine.number, default=None)
 
@@ -153,7 +156,7 @@ class Beginning:
     def _digests(self, side: Side, number: int) -> list[str]:
         """Of what the run on a side has, as ``shared``."""
         if number < 0:
-            return [(self._diff.mine, self._diff.base)[side].inputs[~number].digest]
+            return [self._runs[side].inputs[~number].digest]
         pair = self._pairs[number]
         return [each.digest for each in (pair.mine, pair.base)[side].results]
 
@@ -206,11 +209,14 @@ class Beginning:
     def _named(self, chain: _Chain, shown: Gap, pair: Pair | None, *, is_alike: bool) -> ValueGap:
         """The first of a chain's rest.
 
-        It is sure if it begins where both runs have the same, or if all that is extra there is of one line.
+        It is sure if all that is extra there is of one line, or if it begins where both runs have the same
+        and the rest is of one line. Of several lines both models may have the first: all forms but eager ones
+        leave out what they don't use.
         """
         side, other = chain.side, chain.other
         named, gap = chain.rest[0]
         begins = chain.has_other or (other is not None and other.shared is not None)
+        begins &= len({one.line for one, _ in chain.rest}) == 1 or self._runs[1 - side].form == EAGER
         is_known = chain.rest[-1][1] is not None
         beside = None if other is None else other.operation
         if pair is not None:
