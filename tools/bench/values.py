@@ -36,7 +36,7 @@ LOADS: dict[str, Loads] = {
 }
 """How PyTorch loads each form."""
 REASONS = {
-    ".ptl": "the place of every handle is looked up before the run, one by one: seven tenths of it",
+    ".ptl": "debug info is read, and the place of each handle looked up one by one: seven tenths of it",
 }
 
 
