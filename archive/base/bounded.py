@@ -40,7 +40,8 @@ def bounded(call: Callable[P, ResultT]) -> Callable[P, ResultT]:
         except EXHAUSTED as error:
             raise _exhausted(error, arguments) from error.with_traceback(None)
         finally:
-            memory.left(token)
+            if token is not None:  # nearly never, and this is called often
+                memory.left(token)
 
     return within_bounds
 

@@ -112,17 +112,20 @@ class charged:  # noqa: N801
         _CURRENT.set(self._former)
 
 
-class part(charged):  # noqa: N801
+class part:  # noqa: N801
     """A separate allowance for a block: everything taken from it is returned at the end."""
 
-    __slots__ = ("_whole",)
+    __slots__ = ("_allowance", "_former", "_whole")
 
-    def __init__(self) -> None:
-        self._whole = current()
-        super().__init__(Allowance(self._whole.limits, self._whole.memory, self._whole))
+    def __enter__(self) -> Allowance:
+        self._former = _CURRENT.get()
+        self._whole = whole = self._former or current()
+        self._allowance = Allowance(whole.limits, whole.memory, whole)
+        _CURRENT.set(self._allowance)
+        return self._allowance
 
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
+    def __exit__(self, *_: object) -> None:
+        _CURRENT.set(self._former)
         self._whole.give(self._allowance.taken)
 
 

@@ -320,6 +320,8 @@ class PieceStrings:
     def _read(self, layer: Layer, times: int, depth: int) -> None:
         """Take the lines of a layer's strings, and read the layers in them."""
         self.layers.append(layer)
+        if not layer.counts:
+            return
         raws = list(layer.counts)
         texts = [layer.decoded(raw) for raw in raws]
         counts = [times * number for number in layer.counts.values()]
@@ -342,12 +344,12 @@ class PieceStrings:
                 within[counts[number]].append(NestedString(raws[number], wholes[number]))
                 texts[number] = b""
         unchanged = list(texts)
-        with memory.lent(sum(map(len, texts)), "texts of strings"):
+        size = len(texts) + sum(map(len, texts))
+        with memory.lent((1 + COPIES) * size, "texts of strings, and letters of what is encoded"):
             joined = Joined(unchanged, b"\0")
-        lines = len(texts) + joined.data.count(b"\n")
-        memory.take(20 * memory.NUMBER * lines + len(joined.data), "lines of strings")
-        with memory.lent(COPIES * len(joined.data), "letters of what is encoded"):
             ways = ways_in(joined)
+        lines = len(texts) + joined.data.count(b"\n")
+        memory.take(20 * memory.NUMBER * lines + size, "lines of strings")
         for number in sorted(ways):
             texts[number] = self._decoded(StringInLayer(layer, raws[number]), texts[number], ways[number])
         if isinstance(layer, PlainLayer) and not layer.is_framed:
