@@ -185,7 +185,7 @@ class Finder:
             by_chance = len(text) < SHORTEST_BY_CHANCE.get(kind_found, 0)
             if by_chance and (piece.in_numbers or strings.may_be_numbers(at)):
                 continue
-            if piece.in_ids and kind_found is LeakKind.PATH:
+            if kind_found is LeakKind.PATH and piece.in_id(strings.place(at)):
                 continue
             if kind_found in OF_SOURCE and strings.line(at).strip() in self._known.own:
                 continue

@@ -34,6 +34,16 @@ SHORTEST = {RecordKind.PROGRAM: 4}
 """Bytes of strings of JSON that may reveal something, by kind of record: names in module trees have fewer."""
 
 
+def nowhere(_: int) -> bool:
+    """Of no byte."""
+    return False
+
+
+def everywhere(_: int) -> bool:
+    """Of each byte."""
+    return True
+
+
 @memory.kept
 class FilePiece:
     """Bytes of a file.
@@ -46,7 +56,7 @@ class FilePiece:
         place: the byte of the record, or of the file, that a position in the bytes stands for.
         is_packed: whether what they hold comes as pieces of its own.
         in_numbers: whether they are numbers, which have short strings by chance.
-        in_ids: whether their strings name parts of a model: what looks like a path there is one only below a
+        in_id: whether a byte is part of a name in a model: what looks like a path there is one only below a
             known root: a home, a temporary folder, site-packages.
 
     Attributes: as arguments.
@@ -61,7 +71,7 @@ class FilePiece:
         place: Callable[[int], int] = int,
         is_packed: bool = False,
         in_numbers: bool = False,
-        in_ids: bool = False,
+        in_id: Callable[[int], bool] = nowhere,
     ) -> None:
         self.record = record
         self.kind = kind
@@ -69,7 +79,7 @@ class FilePiece:
         self.place = place
         self.is_packed = is_packed
         self.in_numbers = in_numbers
-        self.in_ids = in_ids
+        self.in_id = in_id
         self.allowance = memory.current()
 
     @cached_property

@@ -8,6 +8,7 @@ what is beyond a bound.
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_right
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ from archive.privacy.pieces.packed import (
     unpacked,
     unread,
 )
-from archive.privacy.pieces.piece import FilePiece, RecordEntry, ShiftedPlaces
+from archive.privacy.pieces.piece import FilePiece, RecordEntry, ShiftedPlaces, everywhere, nowhere
 from archive.privacy.pieces.tensor_texts import joined_texts, texts_of
 from archive.privacy.pieces.wide_files import COPIES, MARKS, WIDTH, wide_text
 from archive.privacy.pieces.zip_parts import Field, embedded, fields, unlisted
@@ -195,7 +196,8 @@ class Walker:
             with memory.part():
                 memory.take(2 * sum(text.stop - text.start for text in places), "texts")
                 joined = joined_texts(file.data, places)
-                yield from self._plain(joined.data, inside + name, kind, 0, joined.place, in_ids=are_ids)
+                in_id = everywhere if are_ids else nowhere
+                yield from self._plain(joined.data, inside + name, kind, 0, joined.place, in_id=in_id)
 
     @memory.apart
     def zip(self, container: Container, inside: str = "", depth: int = 0) -> Iterator[FilePiece]:
@@ -219,27 +221,20 @@ class Walker:
             found += fields(whole, end, start)
             end = max(end, start + size)
         name = inside.removesuffix(INSIDE)
-        for are_names in (True, False):
-            yield from self._fields(
-                whole, [field for field in found if field.is_name is are_names], name, depth, in_ids=are_names
-            )
+        with memory.part():
+            memory.take(sum(field.end - field.start + 1 for field in found), "what is between records")
+            data = memoryview(b"\0".join([*(whole[field.start : field.end] for field in found), b""]))
+            at = [0, *accumulate(field.end - field.start + 1 for field in found)]
+            shifted = ShiftedPlaces(at, [*(field.start for field in found), len(whole)])
+
+            def in_name(position: int) -> bool:
+                return found[bisect_right(at, position) - 1].is_name
+
+            piece = FilePiece(name, RecordKind.OTHER, data, place=shifted, in_id=in_name)
+            yield from self._texts(piece, depth)
         for place in unlisted(whole, [field.start for field in found], {start for start, _ in places}):
             stream = PackedStream("deflate", place)
             yield from self._stream(stream, whole, name or BETWEEN, RecordKind.OTHER, depth)
-
-    def _fields(
-        self, whole: memoryview, found: Sequence[Field], name: str, depth: int, *, in_ids: bool
-    ) -> Iterator[FilePiece]:
-        """Fields of headers as one piece, with NULs between."""
-        lengths = [field.end - field.start + 1 for field in found]
-        with memory.part():
-            memory.take(sum(lengths), "what is between records")
-            parts = [whole[field.start : field.end] for field in found]
-            data = memoryview(b"\0".join([*parts, b""]))
-            at = list(accumulate(lengths, initial=0))[:-1]
-            place = ShiftedPlaces(at or [0], [field.start for field in found] or [0])
-            piece = FilePiece(name, RecordKind.OTHER, data, place=place, in_ids=in_ids)
-            yield from self._texts(piece, depth)
 
     def _record(self, record: Record, file: FileKind, inside: str, depth: int) -> Iterator[FilePiece]:
         kind = kind_in(file, record.name)
@@ -333,13 +328,13 @@ class Walker:
         depth: int,
         place: Callable[[int], int] = int,
         *,
-        in_ids: bool = False,
+        in_id: Callable[[int], bool] = nowhere,
     ) -> Iterator[FilePiece]:
         """Bytes that are neither zip nor companion, and what is in them.
 
         Args:
             place: as :class:`FilePiece` has it.
-            in_ids: as there.
+            in_id: as there.
         """
         weights = weights_span(data)
         if weights is not None:
@@ -348,7 +343,7 @@ class Walker:
             if weights is not None:
                 memory.take(len(data), "a shared object without its weights")
                 data = _without(data, *weights)
-            piece = FilePiece(name, kind, data, place=place, in_ids=in_ids)
+            piece = FilePiece(name, kind, data, place=place, in_id=in_id)
             yield from self._texts(piece, depth)
             how = how_packed(data) or ("deflate" if is_deflate(data) else "")
             if how:
