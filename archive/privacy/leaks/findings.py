@@ -291,6 +291,15 @@ def remedy(finding: Finding, file: FileKind, findings: Sequence[Finding], spare:
     return f"{finding.kind.remedy}; by itself: {other}" if carried else other
 
 
+BY_KIND = {
+    LeakKind.INPUTS: OF_MODEL,
+    LeakKind.EXTRA: NO_EXTRA,
+    LeakKind.ROOT: NEW_ROOT,
+    LeakKind.TIME: NO_TIMES,
+}
+"""How findings of these kinds get out of any file that is redacted."""
+
+
 def _remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str]) -> str:
     if file is FileKind.COMPANION and kind in PATHS_AND_TEXTS:
         return NO_PATHS if kind in PATHS else NO_SOURCE
@@ -309,26 +318,21 @@ def _remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str])
     zipped = kind_in(file, outer) if is_inside else record
     if RecordKind.INPUTS in (record, zipped) and file in PROGRAM_KINDS:
         return NO_INPUTS
-    by_kind = {
-        LeakKind.INPUTS: OF_MODEL,
-        LeakKind.EXTRA: NO_EXTRA,
-        LeakKind.ROOT: NEW_ROOT,
-        LeakKind.TIME: NO_TIMES,
-    }
+    if kind in BY_KIND:
+        return BY_KIND[kind]
+    if kind is LeakKind.ATTRIBUTE and file in ALL_SAVED:
+        return SAVED
+    if kind in MODEL_NAMES and file in HASHED_KINDS:
+        return HASHED
+    if kind is LeakKind.ID and record is RecordKind.FORMAT:
+        return CHECKSUM
+    if kind is LeakKind.GENERATED and record is RecordKind.CPP:
+        return NO_SOURCE if place.record in spare else COMPILED_ANEW
     if record is RecordKind.PROGRAM and file in PROGRAM_KINDS:
-        by_kind[LeakKind.ID] = NEW_IDS
-        if METADATA in place.within:
-            by_kind[LeakKind.CLASS] = HASHED
-    if record is RecordKind.FORMAT:
-        by_kind[LeakKind.ID] = CHECKSUM
-    if record is RecordKind.CPP:
-        by_kind[LeakKind.GENERATED] = NO_SOURCE if place.record in spare else COMPILED_ANEW
-    if file in HASHED_KINDS:
-        by_kind |= dict.fromkeys(MODEL_NAMES, HASHED)
-    if file in ALL_SAVED:
-        by_kind[LeakKind.ATTRIBUTE] = SAVED
-    if kind in by_kind:
-        return by_kind[kind]
+        if kind is LeakKind.ID:
+            return NEW_IDS
+        if kind is LeakKind.CLASS and METADATA in place.within:
+            return HASHED
     if RecordKind.EXTRA in (record, zipped):
         return NO_EXTRA
     if kind not in PATHS_AND_TEXTS:

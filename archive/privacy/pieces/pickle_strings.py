@@ -100,7 +100,9 @@ class PickleLayer(Layer):
 
     def decoded(self, raw: bytes) -> bytes:
         """The string; controls, opcodes among them, as NUL."""
-        return raw.replace(b"\n", b".") if raw in self._classes else self.whole(raw).translate(TO_NUL)
+        return (
+            raw.replace(b"\n", b".") if raw in self._classes else self._lines.get(raw, raw).translate(TO_NUL)
+        )
 
     def shift(self, raw: bytes, position: int) -> int:
         """Bytes before a position in a decoded string, as the string stands there."""
