@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
+from archive.failures.log.forms import LEVEL_WORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,7 +60,7 @@ INTERPRETER_OPERATORS = {
 
 MAX_MESSAGE = 2_000
 """Characters of a message; longer ones are not looked up."""
-MESSAGE_STARTS = re.compile(r": |\] |\| |- |\t|  |\b(?:ERROR|WARN(?:ING)?|INFO|FATAL|CRITICAL) ")
+MESSAGE_STARTS = re.compile(rf": |\] |\| |- |\t|  |\b(?:{LEVEL_WORD.decode()}) ")
 """Ends of a logger's prefix or level, or of an exception's name, after which a message may start."""
 MAX_STARTS = 32
 EXCEPTION = re.compile(rb"[\w.]*(?:Error|Exception): (?P<message>.*\S)")

@@ -30,8 +30,8 @@ EPOCH = rb"(?<!\d)1\d{9}(?:\.\d{1,9}|\d{3}|\d{6}|\d{9})?(?!\d)"
 UPTIME = rb"\[ *\d{1,9}\.\d{6}\]"
 SEQUENCE = rb'"_\w*(?:MONOTONIC_TIMESTAMP|SEQNUM)": ?"\d+"'
 CURSOR = rb"s=[0-9a-f]{32};i=[0-9a-f]+;b=[0-9a-f]{32};m=[0-9a-f]+;t=[0-9a-f]+;x=[0-9a-f]+"
-WORD = rb"TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRIT(?:ICAL)?|FATAL"
-LEVEL = rb"\b(?:(?:" + WORD + rb")\b *|[VDIWEF](?=[ /]|\d{4} ))"
+LEVEL_WORD = rb"TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRIT(?:ICAL)?|FATAL"
+LEVEL = rb"\b(?:(?:" + LEVEL_WORD + rb")\b *|[VDIWEF](?=[ /]|\d{4} ))"
 TIMES = re.compile(rb"|".join((DATE + ZONED_CLOCK, ZONED_CLOCK, CURSOR, SEQUENCE, EPOCH, UPTIME, LEVEL)))
 """What differs between lines of one process."""
 TIMES_AND_NUMBERS = re.compile(TIMES.pattern + rb"| {0,40}\d+")
@@ -41,13 +41,19 @@ TIMES_AND_NUMBERS = re.compile(TIMES.pattern + rb"| {0,40}\d+")
 class LineShape(NamedTuple):
     """A text in which some places differ from line to line.
 
+    A level that ends the text has one blank after it, or as many as fill its column: what follows may itself
+    begin with blanks, which the shape must leave.
+
     Attributes:
         literals: the text between these places.
         varying: what may stand there.
+        column: the bytes of a level that ends the text, with the blanks that fill its column; 1 where it has
+            one blank, and 0 where no level ends the text.
     """
 
     literals: tuple[bytes, ...]
     varying: re.Pattern[bytes]
+    column: int = 0
 
     def end(self, line: bytes, at: int = 0) -> int:
         """Where the shape ends, if a line has it at this byte; else -1."""
@@ -55,17 +61,26 @@ class LineShape(NamedTuple):
         if not line.startswith(first, at):
             return -1
         at += len(first)
+        place = None
         for literal in others:
             place = self.varying.match(line, at)
             if place is None or not line.startswith(literal, place.end()):
                 return -1
             at = place.end() + len(literal)
-        return at
+        if place is None or not self.column:
+            return at
+        level = len(place[0].rstrip(b" "))
+        stop = place.start() + max(self.column, level + 1)
+        return stop if stop <= at else -1
 
 
 def shape_of(text: bytes, varying: re.Pattern[bytes] = TIMES) -> LineShape:
     """The shape of a text."""
-    return LineShape(tuple(varying.split(text)), varying)
+    literals = tuple(varying.split(text))
+    if literals[-1] or not text.endswith(b" "):
+        return LineShape(literals, varying)
+    *_, level = varying.finditer(text)
+    return LineShape(literals, varying, len(level[0]) if level[0].endswith(b"  ") else 1)
 
 
 # --- forms
@@ -116,12 +131,12 @@ class Prefixed:
     def __init__(self, prefix: bytes, varying: re.Pattern[bytes] = TIMES) -> None:
         self._prefix = prefix
         self._shape = shape_of(prefix, varying)
-        self._alone = shape_of(prefix.rstrip(b" "), varying)
+        self._alone = shape_of(prefix.rstrip(b" \t"), varying)
 
     @cached_property
     def mark(self) -> bytes:
         """The longest of the prefix's literals, as far as it also stands before an empty text."""
-        literals = (literal.rstrip(b" ") for literal in self._shape.literals)
+        literals = (literal.rstrip(b" \t") for literal in self._shape.literals)
         common = (one for one in literals if any(one in other for other in self._alone.literals))
         return max(common, key=len, default=b"")
 
