@@ -232,11 +232,13 @@ def _note_rest(explainer: LogExplainer, models: Models | None, most: int | None)
         printing.note(
             f"passed over: {programs} of ExecuTorch (.pte); the ETRecords made with them have the source"
         )
-    failures, rest = explainer.explained + explainer.unknown, explainer.unknown - explainer.ambiguous
+    failures = explainer.explained + explainer.unknown
+    rest = explainer.unknown - explainer.ambiguous - explainer.lineless
     if failures:
         printing.note(
             f"{counted(failures, 'failure')}, {counted(len(models), 'model')}: "
             f"{explainer.explained:,} explained{_by(explainer)}, {explainer.ambiguous:,} ambiguous"
+            + (f", {explainer.lineless:,} without a line" if explainer.lineless else "")
             + (f", {rest:,} of none of them; {OF_NONE}" if rest else "")
         )
     return max(Cause.UNEXPLAINED.when(explainer.unknown), Cause.UNREAD_MODEL.when(models.unread))

@@ -89,15 +89,17 @@ class LogExplainer:
     """Explains the failures in one log, and counts them.
 
     Attributes:
-        named: the number of these that name the archive.
-        agreed: the number of these that several models explain, all alike.
-        ambiguous: the number of these that some model may have, though nothing says which or how.
+        named: the number of those explained that name the archive.
+        agreed: the number of those explained that several models explain, all alike.
+        ambiguous: the number of those not explained that some model may have, and nothing says which or how.
+        lineless: the number of those not explained whose log shows no line of any model.
     """
 
     def __init__(self, answers: Answers, spending: Spending) -> None:
         self.answers = answers
         self.spending = spending
-        self.explained = self.named = self.agreed = self.unknown = self.ambiguous = 0
+        self.explained = self.named = self.agreed = 0
+        self.unknown = self.ambiguous = self.lineless = 0
         self.causes = Causes()
         self._unproven = Counter[str]()
         self._notes = FailureNotes(spending)
@@ -242,6 +244,7 @@ class LogExplainer:
         if lines is None:
             self.unknown += 1
             self.ambiguous += answer.is_possible
+            self.lineless += answer.is_lineless
             return first.data
         self.explained += 1
         outermost, above = self._outer

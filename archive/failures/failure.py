@@ -68,6 +68,8 @@ class Failure(ABC):
     """The error message that it shows; "" where none is known."""
     problem = ""
     """Why no model can explain it; "" where one may."""
+    no_line = ""
+    """Why it shows no line of a model, unless a model knows better; "" where it shows one."""
     lines_of_traceback = 0
     """Lines above it that are of its Python traceback."""
 
@@ -182,6 +184,7 @@ class Answer:
         is_unproven: whether nothing that the log shows of the model's code could be compared.
         is_split: whether the log shows the model's code, whose source was split off.
         is_of_release: whether the log names it by the label of a release only, which others may have.
+        is_lineless: whether the log shows no line of any model.
     """
 
     failure: LoggedLines
@@ -194,6 +197,7 @@ class Answer:
     is_unproven: bool = False
     is_split: bool = False
     is_of_release: bool = False
+    is_lineless: bool = False
 
 
 class Answers(Protocol):

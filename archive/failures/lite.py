@@ -4,6 +4,11 @@ A program that was lowered in parts names the handle of a node in the same words
 
 A reading of the digits (``handles``) is contradicted where its operator does not print the message above
 (``messages``).
+
+PyTorch prints the handles at which an operation failed last in a thread. If it refuses the arguments of a
+method, which it checks before the method's first operation, these are an earlier failure's, maybe of another
+model. They are this one's if an instruction there calls that method through an interface, since then they
+were noted after the check.
 """
 
 from __future__ import annotations
@@ -16,10 +21,11 @@ from archive.base.errors import LimitError
 from archive.base.spending import Recent
 from archive.base.strings import decoded
 from archive.failures.failure import Answer, Failure, FailureCause, place_of, why_left
-from archive.failures.handles import HandleSplits
-from archive.failures.messages import cannot_print, known_message, wording
+from archive.failures.handles import CALLS, HandleSplits
+from archive.failures.messages import cannot_print, known_message, refused_method, wording
 from archive.failures.nodes import answer_of
 from archive.failures.printed import HANDLES_NOT_FOUND
+from archive.formats.bytecode import INTERFACE_CALL
 from archive.reader.lacking import why_no_handles, why_no_traces
 from archive.reader.lookups.lowered import lowered_nodes
 from archive.reader.split_handles import logged_form
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
     from archive.reader.lookups.nodes import ProgramNode
 
 NO_LOWERED = "no lowered node of this archive has it: the failure is another model's"
+REFUSED = "PyTorch refused the arguments of %s before an operation ran: the handles are an earlier failure's"
 MAX_MESSAGE_SHOWN = 100
 """Characters of a message in a note."""
 MAX_READINGS_LISTED = 3
@@ -56,6 +63,8 @@ class LiteFailure(Failure):
     Attributes:
         is_joined: whether they may be several, printed without a separator.
         message: the error message above them; "" where ``families.txt`` doesn't have it.
+        refused: the method whose arguments PyTorch refused, as the message says; "" where it says something
+            else.
     """
 
     def __init__(self, stream: LogStream, above: Sequence[bytes] = ()) -> None:
@@ -68,6 +77,7 @@ class LiteFailure(Failure):
         self.is_joined = line["joined"] is not None
         nearest = next((text for text in above if text.strip()), b"")
         self.message = known_message(decoded(nearest).strip())
+        self.refused = refused_method(decoded(nearest))
 
     def answer(self, model: OneModel) -> Answer:
         return model.made(lite_answers).answer(self)
@@ -78,7 +88,12 @@ class LiteFailure(Failure):
 
     @property
     def key(self) -> object:
-        return self.digits, self.is_joined, wording(self.message)
+        return self.digits, self.is_joined, wording(self.message), self.refused
+
+    @property
+    def no_line(self) -> str:  # type: ignore[override]
+        """Why no line of a model failed, unless one calls the refused method; "" if none was refused."""
+        return REFUSED % self.refused if self.refused else ""
 
     def may_be_of(self, facts: Facts) -> bool:
         return facts.may_have_handles(self.digits)
@@ -125,18 +140,23 @@ class LiteAnswers:
         self.style = style
         self._spending = spending
         self.splits = HandleSplits(archive, partial(logged_form, archive))
-        self._readings = Recent[tuple[str, str], Readings](READINGS_KEPT)
+        self._readings = Recent[tuple[str, ...], Readings](READINGS_KEPT)
         self._explanations = Recent[tuple[int, ...], Explanation](TEXT_KEPT)
 
     def answer(self, failure: LiteFailure) -> Answer:
         """The archive's answer to a failure."""
         if self._archive.programs and not self._archive.instructions:
+            if failure.no_line:
+                note = f"{failure.what}: {failure.no_line}"
+                return Answer(failure, None, ((0, note),), is_lineless=True)
             return self._lowered_answer(failure)
         readings = self._readings_of(failure)
         handles, note = self._chosen(readings, failure)
         notes = ((0, note),) if note else ()
         if not handles:
-            return Answer(failure, None, notes, is_possible=bool(readings.left or readings.problem))
+            is_possible = bool(readings.left or readings.problem)
+            is_lineless = bool(failure.no_line) and not is_possible
+            return Answer(failure, None, notes, is_possible=is_possible, is_lineless=is_lineless)
         try:
             explanation = self._explanation(handles)
         except LimitError as error:
@@ -188,31 +208,37 @@ class LiteAnswers:
 
     def _readings_of(self, failure: LiteFailure) -> Readings:
         """The readings of a failure's handles; joined ones are split once for each wording of a message."""
-        digits, message = failure.digits, failure.message
+        digits = failure.digits
         if not failure.is_joined:
             # Releases that print no braces print a backend's handle without its caller's.
             is_number = digits.isascii() and digits.isdecimal()
             is_number = is_number and str(int(digits[:MAX_HANDLE_DIGITS])) == digits
             handle = self.splits.form(digits).known_as(int(digits)) if is_number else -1
             is_known = is_number and handle in self.splits.operations
-            return self._left([(handle,)] if is_known else [], message, digits)
-        key = digits, wording(message)
+            return self._left([(handle,)] if is_known else [], failure)
+        key = digits, wording(failure.message), failure.refused
         readings = self._readings.get(key)
         if readings is not None:
             return readings
         with self._spending.one_failure() as steps:
             try:
-                readings = self._left(self.splits.fitting(digits, steps), message, digits)
+                readings = self._left(self.splits.fitting(digits, steps), failure)
             except LimitError as error:
                 readings = Readings([], [], [], why_left(error))
         # Digits given up because the log's steps are spent may have a reading when the log is longer.
         given_up_early = readings.problem and steps.most < self._archive.limits.work
         return readings if given_up_early else self._readings.keep(key, readings, 1 + len(readings.fitting))
 
-    def _left(self, fitting: list[tuple[int, ...]], message: str, digits: str) -> Readings:
-        """The readings that a message leaves, and the likeliest: all, if the digits name the archive."""
-        left = [handles for handles in fitting if not self._is_contradicted(handles, message)]
-        if not left and self.splits.names_archive(digits):
+    def _left(self, fitting: list[tuple[int, ...]], failure: LiteFailure) -> Readings:
+        """The readings that a message leaves, and the likeliest: all, if the digits name the archive.
+
+        Arguments were refused whatever the digits name.
+        """
+        if failure.refused:
+            left = [handles for handles in fitting if self._calls(handles[0], failure.refused)]
+            return Readings(fitting, left, self.splits.likeliest(left))
+        left = [handles for handles in fitting if not self._is_contradicted(handles, failure.message)]
+        if not left and self.splits.names_archive(failure.digits):
             left = fitting
         return Readings(fitting, left, self.splits.likeliest(left))
 
@@ -224,8 +250,21 @@ class LiteAnswers:
             return False
         return known.runs_nothing(handle) or cannot_print(known.operator(handle), message)
 
+    def _calls(self, handle: int, method: str) -> bool:
+        """Whether an instruction may call a method through an interface; none calls one of the top module."""
+        owner, _, name = method.rpartition(".")
+        if owner == self._archive.qualified_top:
+            return False
+        known = self.splits.operations
+        instruction = known[handle].instruction
+        if instruction is None:  # a companion has no instructions
+            return known.operator(handle).encode().startswith(CALLS)
+        return instruction == (INTERFACE_CALL, name.encode())
+
     def _why(self, failure: LiteFailure, contradicted: list[tuple[int, ...]]) -> str:
         """The reason that handles are not explained."""
+        if failure.no_line:
+            return failure.no_line
         if contradicted:
             handle = contradicted[0][0]
             if self.splits.operations.runs_nothing(handle):

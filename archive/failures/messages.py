@@ -63,6 +63,8 @@ MAX_MESSAGE = 2_000
 MESSAGE_STARTS = re.compile(rf": |\] |\| |- |\t|  |\b(?:{LEVEL_WORD.decode()}) ")
 """Ends of a logger's prefix or level, or of an exception's name, after which a message may start."""
 MAX_STARTS = 32
+REFUSED_METHOD = re.compile(r"\bDeclaration: (?P<method>__torch__\.[\w.]{1,400})\(")
+"""Ends what PyTorch prints where it refuses the arguments of a method, as ``FunctionSchema`` checks them."""
 EXCEPTION = re.compile(rb"[\w.]*(?:Error|Exception): (?P<message>.*\S)")
 
 
@@ -122,6 +124,19 @@ def known_message(line: str) -> str:
     if len(line) > MAX_MESSAGE:
         return ""
     return next((part.strip() for part in parts(line) if wording(part) in families().printed_by), "")
+
+
+def refused_method(line: str) -> str:
+    """The method whose arguments a message refuses, from the message's last line; "" in another line.
+
+    PyTorch checks them before the first operation of the method: too many, of another type, or missing. Each
+    of the three texts ends with the method's declaration.
+
+    >>> refused_method("but received 5. Declaration: __torch__.Net.forward(__torch__.Net self) -> int")
+    '__torch__.Net.forward'
+    """
+    match = REFUSED_METHOD.search(line)
+    return match["method"] if match else ""
 
 
 @lru_cache(maxsize=1024)

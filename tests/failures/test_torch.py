@@ -97,6 +97,21 @@ def test_frames_without_source_ranges_are_repeated(tmp_path: Path) -> None:
     assert explained(report, bare) == (report, 0, 1, explained(report, bare).notes)
 
 
+def test_the_handle_of_an_earlier_call_is_no_line_of_a_refused_one(tmp_path: Path) -> None:
+    path, stripped = tmp_path / "top.ptl", tmp_path / "stripped.ptl"
+    torch.jit.script(Top())._save_for_lite_interpreter(str(path), _save_mobile_debug_info=True)
+    lite = torch.jit.mobile._load_for_lite_interpreter(str(without_debug_info(path, stripped)))
+    assert explained(failure(lite, 2, 4), path)[1:] == (1, 0, [])
+    for given in (("x",), (torch.ones(2, 3), 1, 2)):
+        with pytest.raises(RuntimeError) as caught:
+            lite(*given)
+        log = str(caught.value).encode()
+        assert b"debug_handles:" in log
+        outcome = explained(log, path)
+        assert outcome[:3] == (log, 0, 1)
+        assert "refused the arguments of" in outcome.notes[0]
+
+
 def packaged(path: Path) -> torch.nn.Module:
     """The scripted module in a torch.package, the fixture or one that was made of it."""
     model: torch.nn.Module = torch.package.PackageImporter(str(path)).load_pickle("model", "model.pkl")

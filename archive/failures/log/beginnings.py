@@ -17,7 +17,7 @@ from archive.failures.log.marks import NOTED
 from archive.failures.log.quiet import has_failure
 from archive.failures.log.streams import InnerStream, PlainStream
 from archive.failures.log.strings import ESCAPED, outer
-from archive.failures.messages import known_message
+from archive.failures.messages import known_message, refused_method
 from archive.failures.printed import FRAME_HEADER, HIERARCHY, NOT_CODE, RANGE_MARKING, is_source
 
 if TYPE_CHECKING:
@@ -458,10 +458,14 @@ class Preceding(NamedTuple):
     def ends_message(self) -> bool:
         """Whether they are the failure's message.
 
-        PyTorch prints an empty line between message and handles, which some loggers drop.
+        PyTorch prints an empty line between message and handles, which some loggers drop, and none where it
+        refused arguments.
         """
         nearest = self.texts[0] if self.texts else b"-"
-        return not nearest.strip() or (self.is_near and known_message(decoded(nearest)) != "")
+        if not nearest.strip():
+            return True
+        text = decoded(nearest)
+        return self.is_near and bool(known_message(text) or refused_method(text))
 
 
 def preceding(stream: LogStream, above: Above) -> tuple[Preceding, Preceding]:

@@ -173,6 +173,8 @@ class FleetAnswers:
             return _explained(left, naming)  # for its own reason
         if len(texts) == 1 and None not in texts:
             return self._kept(key, failure, _explained(left, naming), naming)
+        if not left and failure.no_line:
+            return replace(_unexplained(failure, what, failure.no_line, left), is_lineless=True)
         answer = _unexplained(failure, what, self._why(models, left, naming), left)
         return self._kept(key, failure, answer, naming) if left and None not in texts else answer
 
