@@ -211,6 +211,9 @@ def _paired(single: Sequence[Model], limits: Limits, *, mapped: bool) -> Mapping
         if own:
             paired[model] = [Model(model.file, one.file, limits=limits, mapped=mapped) for one in own]
             used.update(own)
+        if len(own) > 1:
+            for whole, companion in zip(paired[model], own, strict=True):
+                whole.file = f"{model.file} with {companion.file}"
     return lone | paired | {model: [] for model in used}
 
 

@@ -53,6 +53,8 @@ class Model:
     """A model by its file, an archive or a companion.
 
     Attributes:
+        file: what it is called in notes: its path, with the companion's where the archive has several.
+        path: of the file.
         handle_digest: of all that it says about its handles, once they have been read: see
             :func:`~archive.reader.facts.handle_digest`; b"" until then.
         splitting_digest: likewise of all by which they are split.
@@ -66,7 +68,7 @@ class Model:
         limits: Limits,
         mapped: bool = True,
     ) -> None:
-        self.file = os.fspath(file)
+        self.file = self.path = os.fspath(file)
         self.handle_digest = b""
         self.splitting_digest = b""
         self._companion = companion
@@ -78,7 +80,7 @@ class Model:
 
     def open(self) -> Archive:
         """The model's archive or companion."""
-        return opening.open(self.file, companion=self._companion, limits=self._limits, mapped=self._mapped)
+        return opening.open(self.path, companion=self._companion, limits=self._limits, mapped=self._mapped)
 
     @cached_property
     def facts(self) -> Facts:
@@ -118,7 +120,7 @@ class Model:
     @cached_property
     def unmapped(self) -> int:
         """Bytes of memory that its file takes once it is open: none if it is mapped, or read by ranges."""
-        return 0 if self._mapped or is_elsewhere(self.file) else Path(self.file).stat().st_size
+        return 0 if self._mapped or is_elsewhere(self.path) else Path(self.path).stat().st_size
 
     @property
     def names(self) -> frozenset[str]:
@@ -126,7 +128,7 @@ class Model:
 
         A label stands by itself or after the name: ``1.4.2``, ``Ranker@1.4.2``.
         """
-        names = self.facts.names(self.file) | {self.file}
+        names = self.facts.names(self.path) | {self.path}
         return names | release_names(names, self.labels)
 
     @property
@@ -261,7 +263,7 @@ class OpenModels:
             return self
         child = OpenModels()
         for model, opened in self.by_model.items():
-            if opened.archive is not None and not opened.users and not is_elsewhere(model.file):
+            if opened.archive is not None and not opened.users and not is_elsewhere(model.path):
                 child.by_model[model] = OpenModel(opened.archive, opened.bytes)
                 child.bytes += opened.bytes
         return self.forked.setdefault(pid, child)  # threads may ask at the same time
@@ -327,8 +329,8 @@ class Models:
         self._here = local()
 
     def __len__(self) -> int:
-        """How many models there are, without files that aren't."""
-        return sum(model.file not in self._false for model in self.all)
+        """How many models there are, without files that aren't; an archive with several companions is one."""
+        return len({model.path if type(model) is Model else model for model in self.all} - self._false)
 
     def __add__(self, others: Models) -> Models:
         """These models and others, none of them open yet."""
@@ -412,7 +414,7 @@ class Models:
         try:
             yield
         except (ArchiveError, OSError) as error:
-            self.unread.setdefault(model.file, why_unread(model.file, error))
+            self.unread.setdefault(model.file, why_unread(model.path, error))
 
     @contextmanager
     def using(self, model: Model, user: object, make: Callable[[Archive], T]) -> Iterator[T]:

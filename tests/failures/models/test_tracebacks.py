@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import archive
@@ -18,7 +19,6 @@ from tests.support.sampling import sampled
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     import pytest
 
@@ -135,6 +135,37 @@ def test_a_folder_compares_the_code_of_archives_beside_their_companions(tmp_path
     )
     twin = twin._replace(stripped=twin.stripped.replace(b"def scale(x: Tensor,", b"def scale(y: Tensor,"))
     assert explained(twin, models)[:3] == (twin.stripped, 0, 0)
+
+
+def test_an_archive_with_several_companions_is_one_model_and_a_note_tells_them_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Builds of one code have the same archive id, and each other source."""
+    monkeypatch.chdir(tmp_path)  # a note has few characters
+    one, other = case("plain_free_functions.jit"), tmp_path / "other.pt"
+    archive.redact(one.path, other, tmp_path / "taken", paths="basename")
+    folders = []
+    for path, build in ((one.path, "v1"), (other, "v2")):
+        folders += [Path(build, "small"), Path(build, "companions")]
+        for folder in folders[-2:]:
+            folder.mkdir(parents=True)
+        archive.split(path, folders[-2] / "net.pt", folders[-1] / "net.ptdbg")
+    models = models_in(folders)
+    assert len(models) == 2
+    names = [model.file for model in models.all]
+    assert len(set(names)) == len(names) == 4
+    assert {name.partition(" with ")[0] for name in names} == {
+        str(folder / "net.pt") for folder in folders[::2]
+    }
+    text, done, ambiguous, (note,) = explained(one, models)
+    assert (text, done, ambiguous) == (one.stripped, 0, 1)
+    assert all(name in note for name in names[:3])
+    assert all(
+        str(folder / "net.pt") in model.names
+        for folder, model in zip(folders[::2], models.all[::2], strict=True)
+    )
+    only = models_in(folders[:2])
+    assert [model.file for model in only.all] == [str(folders[0] / "net.pt")]
 
 
 def test_of_none_of_the_models_is_told() -> None:
