@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.bounded import bounded
 from archive.base.errors import counted
@@ -62,6 +62,16 @@ OF_RELEASE = "only the label of a release in the log names the model"
 MAX_NOTES = 100
 MAX_NOTE = 500
 """Characters of a note."""
+
+
+class OuterPart(NamedTuple):
+    """An explained failure that goes on with another one, which is counted for both."""
+
+    models: tuple[str, ...]
+    is_named: bool
+    time: LogTime | None
+
+
 MOST_CAUSES = 10_000
 """Causes that are kept apart; failures of others are counted together."""
 
@@ -105,6 +115,7 @@ class LogExplainer:
         self._notes = FailureNotes(spending)
         self._times = LogTimes()
         self._outer: tuple[bytes, Above] = b"", Above()
+        self._outer_parts: dict[int, OuterPart] = {}
         self._is_latin = False
 
     @classmethod
@@ -227,14 +238,17 @@ class LogExplainer:
         if failure is None:
             return None
         failure.lines_of_traceback = lines_of_traceback(above.nearest())
-        answer, first = self.answers.answer(failure), failure.stream.line(0)
+        first = failure.stream.line(0)
+        outer = self._outer_parts.pop(first.number, None)
+        failure.within = outer.models if outer else ()
+        answer = self.answers.answer(failure)
         if answer is None and failure.has_source(next(above.nearest(), b"")):
             return first.data
         if beginning.quotes and failure.lacks_frame:
             return self._left(first, SPREAD_NOTE)
-        return None if answer is None else self._answered(answer)
+        return None if answer is None else self._answered(answer, outer)
 
-    def _answered(self, answer: Answer) -> bytes:
+    def _answered(self, answer: Answer, outer: OuterPart | None) -> bytes:
         """The first line of a failure, explained if there is an answer; the other lines get their output."""
         failure, text = answer.failure, answer.text
         for line, note in answer.notes:
@@ -246,17 +260,27 @@ class LogExplainer:
             self.ambiguous += answer.is_possible
             self.lineless += answer.is_lineless
             return first.data
-        self.explained += 1
         outermost, above = self._outer
-        self.causes.add(answer, first.number, self._times.of(outermost, above.nearest()))
-        self.named += answer.is_named
-        self.agreed += len(answer.models) > 1
-        if not (failure.is_proof or answer.is_named or answer.is_unproven):
-            self._unproven[OF_RELEASE if answer.is_of_release else NAMELESS] += 1
+        time = self._times.of(outermost, above.nearest()) or (outer.time if outer else None)
+        is_named = answer.is_named or bool(outer and outer.is_named)
+        if answer.inner:
+            inner = failure.stream.line(answer.inner).number
+            self._outer_parts[inner] = OuterPart(answer.models, is_named, time)
+        else:
+            self._count(answer, first.number, time, is_named=is_named)
         written, *others = lines
         for at, output in enumerate(others, 1):
             failure.stream.line(at).output = output
         return written
+
+    def _count(self, answer: Answer, line: int, time: LogTime | None, *, is_named: bool) -> None:
+        """Count an explained failure, by the number of its first line."""
+        self.explained += 1
+        self.causes.add(answer, line, time)
+        self.named += is_named
+        self.agreed += len(answer.models) > 1
+        if not (answer.failure.is_proof or is_named or answer.is_unproven):
+            self._unproven[OF_RELEASE if answer.is_of_release else NAMELESS] += 1
 
     def _lines_of(self, failure: LoggedLines, text: bytes) -> list[bytes] | None:
         """The lines of a failure with its explanation; None if that is too much, or can't be written."""

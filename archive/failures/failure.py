@@ -70,6 +70,8 @@ class Failure(ABC):
     """Why no model can explain it; "" where one may."""
     no_line = ""
     """Why it shows no line of a model, unless a model knows better; "" where it shows one."""
+    within: tuple[str, ...] = ()
+    """The files of the models that explain a failure of which this one is the inner part."""
     lines_of_traceback = 0
     """Lines above it that are of its Python traceback."""
 
@@ -185,6 +187,8 @@ class Answer:
         is_split: whether the log shows the model's code, whose source was split off.
         is_of_release: whether the log names it by the label of a release only, which others may have.
         is_lineless: whether the log shows no line of any model.
+        inner: the line of the failure that begins another one, which says why this one failed: they count as
+            one; 0 for none.
     """
 
     failure: LoggedLines
@@ -198,6 +202,7 @@ class Answer:
     is_split: bool = False
     is_of_release: bool = False
     is_lineless: bool = False
+    inner: int = 0
 
 
 class Answers(Protocol):

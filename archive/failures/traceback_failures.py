@@ -215,6 +215,7 @@ def _of_code(traceback: Traceback, model: OneModel) -> Answer:
         traceback,
         original,
         tuple(notes),
+        inner=traceback.inner,
         is_possible=True,
         is_unproven=model.made(ModelCode).is_unchecked,
         cause=traceback.cause,

@@ -34,6 +34,8 @@ from archive.failures.printed import (
     NOT_CODE,
     ORIGINAL,
     RANGE_MARKING,
+    RETHROWN,
+    WHOLE_HEADING,
 )
 
 if TYPE_CHECKING:
@@ -207,6 +209,20 @@ class Traceback:
         """The message of the exception, where its line follows the last frame."""
         line = self.stream.text(self.frames[-1].stop, is_patient=False) if self.frames else None
         return message_of(line or b"")
+
+    @property
+    def inner(self) -> int:
+        """The line that begins the traceback of what it waited for, from its heading; 0 where none does.
+
+        ``torch.jit.wait`` throws what the forked function threw: the message below the last frame is another
+        traceback. Both are of one failure, and the inner one says why.
+        """
+        message = self.frames[-1].stop if self.frames else len(self.raw)
+        lines = [self.stream.text(message + more, is_patient=False) or b"" for more in range(3)]
+        header = FRAME_HEADER.fullmatch(lines[2])
+        is_code = header is not None and header["file"].startswith(CODE_FOLDERS)
+        is_thrown = RETHROWN.fullmatch(lines[0]) is not None and lines[1] == WHOLE_HEADING
+        return message + 1 if is_thrown and is_code else 0
 
     def original(self, limits: Limits, steps: Steps) -> bytes:
         """The traceback of the original code: each frame's original source, or its own lines."""

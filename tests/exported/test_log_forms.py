@@ -59,6 +59,26 @@ def test_a_failure_is_explained_in_each_form_or_left_with_a_note(kind: str, form
         assert stripped(ALL_FORMS[form].read(out)) == plainly(kind, "shop")[0]
 
 
+AROUND = """
+While executing %{name} : {type}[num_users=1] = call_module[target={name}](args = (%x, 3), kwargs = {{}})
+Original traceback:
+None
+Use tlparse to see full graph. (https://github.com/pytorch/tlparse?tab=readme-ov-file#tlparse-parse-structured)
+"""
+"""What the interpreter writes about a call of a module, below the node that failed in it."""
+
+
+@pytest.mark.parametrize("form", [form for form in TAKEN if form not in LEFT["interpreter.stripped"]])
+def test_the_calls_of_modules_around_a_failure_are_no_failures(form: str) -> None:
+    around = AROUND.format(name="emb", type="") + AROUND.format(name="layers_0", type="Tensor ")
+    failure = failing("interpreter.stripped").decode().removesuffix("\n") + "\n"
+    log = ALL_FORMS[form].written(lines((failure + around).encode()))
+    out, explainer = explained(log, "shop")
+    assert (explainer.explained, explainer.unknown, explainer.notes) == (1, 0, [])
+    expected = [*plainly("interpreter.stripped", "shop")[0], *around.split("\n")]
+    assert stripped(ALL_FORMS[form].read(out)) == stripped(expected)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form", TAKEN)
 def test_a_failure_of_another_model_is_noted_in_each_form(kind: str, form: str) -> None:

@@ -79,7 +79,8 @@ NODE = Mark(
     begun(b"While executing %"),
     in_url=b"While executing ",
     listed=b"While executing %",
-    noted=rb"While executing %",
+    # A call of a module is no node of a program: the node that failed in the module has a line of its own.
+    noted=rb"While executing %(?!\w{1,256} : [^=\n]{0,64}\[num_users=[0-9]{1,9}\] = call_module\[)",
 )
 IN_GENERATED = rb"File[^/.\n]{1,40}eval_with_key"
 """A frame of generated code, however the quote and the bracket are written."""

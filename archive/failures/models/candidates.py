@@ -134,11 +134,15 @@ class FleetAnswers:
         if not failure.shows_model():
             return None
         prefix = prefix_at_end(failure.digits) if failure.digits else 0
-        known = self.models.of_prefix(prefix) if failure.digits else ()
+        known = self.models.of_prefix(prefix) if failure.digits else self._around(failure)
         of = f", of the archive {prefix} if they are unique" if prefix and not known else ""
         answer = self._answer(failure, failure.what + of, known)
         # A profile has rows of all models, those that are not at hand too: they are no failures.
         return None if failure.is_row and not answer.is_possible else answer
+
+    def _around(self, failure: Failure) -> Sequence[Model]:
+        """The models that explain a failure of which this one is the inner part; none for one by itself."""
+        return [model for model in self.models.all if model.file in failure.within] if failure.within else ()
 
     def _answer(self, failure: Failure, what: str, known: Sequence[Model]) -> Answer:
         """The answer of the only model that nothing contradicts.
