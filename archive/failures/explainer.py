@@ -238,6 +238,7 @@ class LogExplainer:
         if failure is None:
             return None
         failure.lines_of_traceback = lines_of_traceback(above.nearest())
+        failure.stream.text(0)  # some kinds read it later
         first = failure.stream.line(0)
         outer = self._outer_parts.pop(first.number, None)
         failure.within = outer.models if outer else ()

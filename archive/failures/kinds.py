@@ -16,6 +16,7 @@ from archive.failures.nodes import EXECUTING, NodeFailure
 from archive.failures.nodes import HEADING as NODE_HEADING
 from archive.failures.printed import FRAME_HEADER, HANDLES_NOT_FOUND, SERIALIZED_START, TRACEBACK_START
 from archive.failures.traceback_failures import SerializedFailure, TracebackFailure
+from archive.failures.unplaced import CALL, SOURCE, UnplacedFailure
 
 if TYPE_CHECKING:
     import re
@@ -119,6 +120,13 @@ def _guard(beginning: Beginning, match: re.Match[bytes], _: Above) -> GuardFailu
     return failure
 
 
+def _unplaced(beginning: Beginning, match: re.Match[bytes], _: Above) -> UnplacedFailure | None:
+    failure = UnplacedFailure(
+        beginning.stream_by_second_line(match["prefix"], lambda line: line.startswith(SOURCE))
+    )
+    return failure if failure.said else None
+
+
 FAILURE_KINDS = (
     FailureKind(marks.HANDLES, HANDLES_NOT_FOUND.match, _handles, finds_document=True),
     FailureKind(marks.TRACEBACK, TRACEBACK_START.fullmatch, _traceback, finds_document=True),
@@ -129,5 +137,6 @@ FAILURE_KINDS = (
     FailureKind(marks.INSTRUCTION, INSTRUCTION.fullmatch, _instruction),
     FailureKind(marks.INPUT, refusal_in, _refusal),
     FailureKind(marks.GUARD, GUARD.fullmatch, _guard),
+    FailureKind(marks.LITE_CALL, CALL.fullmatch, _unplaced),
 )
 """Every kind. No line begins failures of two kinds; the first one counts."""

@@ -117,7 +117,15 @@ INPUT = Mark(
     in_pattern=NUMBERED_REFUSALS,
 )
 GUARD = Mark((b"Guard failed: ",), (b"Guard failed: ",))
-MARKS = (HANDLES, TRACEBACK, NODE, FRAME, KERNEL, INSTRUCTION, INPUT, GUARD)
+LITE_CALLS = (b"mobile/__init__.py", b"mobile\\__init__.py", b"mobile\\\\__init__.py")
+LITE_CALL = Mark(
+    (b'jit/mobile/__init__.py", line ',),  # after the path's own quotes, which hold no failure
+    LITE_CALLS,
+    pattern=rb'jit[/\\]{1,9}mobile[/\\]{1,9}__init__\.py\\*", line ',
+    in_pattern=LITE_CALLS,
+)
+"""A frame that calls a lite model."""
+MARKS = (HANDLES, TRACEBACK, NODE, FRAME, KERNEL, INSTRUCTION, INPUT, GUARD, LITE_CALL)
 
 # --- what is made of the rows
 
@@ -133,7 +141,9 @@ LISTED = tuple(text for mark in MARKS if mark.listed for text in as_numbers(mark
 IN_NUMBERS = re.compile(b"|".join(LISTED))
 """The words as a list of numbers, as journald writes a text with control characters."""
 IN_URL = re.compile(b"|".join(text.replace(b" ", URL_BLANK) for text in URL_TEXTS))
-AS_TEXT = re.compile(b"|".join((*(text.replace(b" ", BLANK) for text in URL_TEXTS), *FRAME.words)))
+AS_TEXT = re.compile(
+    b"|".join((*(text.replace(b" ", BLANK) for text in URL_TEXTS), *FRAME.words, LITE_CALL.pattern))
+)
 """Begins a failure whose lines may stand in one string, also in a URL."""
 NOTED = re.compile(b"|".join((*(mark.noted.replace(b" ", BLANK) for mark in MARKS if mark.noted), *LISTED)))
 """A line that is noted if no form is known in which it could be explained."""

@@ -130,7 +130,7 @@ class FleetAnswers:
     def answer(self, failure: Failure) -> Answer | None:
         """The answer to a failure; None where the log has its source, or the failure shows no model."""
         if failure.problem:
-            return Answer(failure, None, ((0, failure.problem),))
+            return Answer(failure, None, ((0, failure.problem),), is_lineless=bool(failure.no_line))
         if not failure.shows_model():
             return None
         prefix = prefix_at_end(failure.digits) if failure.digits else 0
