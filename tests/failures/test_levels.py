@@ -111,3 +111,16 @@ def test_a_message_after_a_level_is_known(level: str) -> None:
     message = "index out of range in self"
     for line in (f"{level} {message}", f"svc {level} {message}", f"10:00:00 {level:<8} {message}"):
         assert known_message(line) == message
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_lines_of_another_process_may_stand_between_those_of_a_level(name: str) -> None:
+    failing = FAILING[name]
+    plain = explained(failing.log, failing.path)
+    own, other = "2026-02-03T00:24:27.019Z svc[12] ERROR ", "2026-02-03T00:24:27.5Z svc[77] INFO health ok\n"
+    texts, expected = (log.decode().removesuffix("\n").split("\n") for log in (failing.log, plain.text))
+    log = "".join(f"{own}{text}\n{other}" for text in texts)
+    text, *counts = explained(log.encode(), failing.path)
+    assert counts[:2] == [1, 0]
+    found = [line for line in text.decode().splitlines() if f"{line}\n" != other]
+    assert [line.removeprefix(own).rstrip() for line in found] == [line.rstrip() for line in expected]

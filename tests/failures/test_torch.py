@@ -112,6 +112,25 @@ def test_the_handle_of_an_earlier_call_is_no_line_of_a_refused_one(tmp_path: Pat
         assert "refused the arguments of" in outcome.notes[0]
 
 
+class Forking(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.product = Product()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        future = torch.jit.fork(self.product, x)
+        return torch.jit.wait(future) + 1
+
+
+def test_what_a_forked_function_throws_is_one_failure_at_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "forking.pt"
+    torch.jit.script(Forking()).save(str(path))
+    stripped = without_debug_info(path, tmp_path / "stripped.pt")
+    report, full = (failure(torch.jit.load(str(file)), 2, 4) for file in (stripped, path))
+    assert report.count(b"Traceback of TorchScript") == 2
+    assert explained(report, path) == (full, 1, 0, [])
+
+
 def packaged(path: Path) -> torch.nn.Module:
     """The scripted module in a torch.package, the fixture or one that was made of it."""
     model: torch.nn.Module = torch.package.PackageImporter(str(path)).load_pickle("model", "model.pkl")

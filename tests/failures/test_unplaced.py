@@ -1,4 +1,4 @@
-"""What the lite interpreter throws without a handle has a note where Python's traceback shows who threw it."""
+"""What the lite interpreter throws without a handle has a note where Python's traceback shows its frame."""
 
 from __future__ import annotations
 
