@@ -10,7 +10,8 @@ The life of a line, in the order of files:
 2. `kinds` is the table of kinds; it makes a `failure` of a line: `lite` (debug handles), `unplaced` (without
    any), `traceback_failures` (of TorchScript), `nodes` (of ``torch.fx.Interpreter``), `eval_frames` (of
    generated code), `guards` (of what calls of programs check), `kernels` (of AOTInductor), `instructions` and
-   `inputs` (of ExecuTorch). Each file says what such a failure looks like, where it ends, and how a model answers it.
+   `inputs` (of ExecuTorch). Each file says what such a failure looks like, where it ends, and how a model
+   answers it.
 3. A candidate answers: one model (`answers`), or each of the models that may have failed
    (`models/candidates`); what kinds make of a model is kept with it (`one_model`). `handles` splits debug
    handles that PyTorch printed without a separator, and `messages` rules out those whose operator cannot
