@@ -251,3 +251,32 @@ def test_generated_code_tells_the_modules_that_it_calls() -> None:
     )
     assert code.record("code/none.py") is None
     assert GeneratedCode(["x.py"], lambda _: b"def f(:").record("x.py") is None
+
+
+@torch.library.custom_op("stock_profiles::halved", mutates_args=())
+def halved(x: torch.Tensor) -> torch.Tensor:
+    """Calls functions that are gone when the profiler's events are read, and fills their memory."""
+    made: dict[str, object] = {}
+    for number in range(50):
+        name = f"made_{'x' * 50}_{number}"
+        exec(f"def {name}(): pass\n{name}()", made)  # noqa: S102 (of this test's own)
+    made.clear()
+    kept.extend(b"\xa0" * 64 + number.to_bytes(2, "big") for number in range(20_000))
+    return x * 0.5
+
+
+kept: list[bytes] = []
+
+
+class Halving(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.stock_profiles.halved(torch.relu(x))
+
+
+@pytest.mark.parametrize("lite", [False, True], ids=["script", "lite"])
+def test_functions_of_operators_in_python_may_be_gone_when_a_run_is_read(
+    tmp_path: Path, *, lite: bool
+) -> None:
+    profile = profile_archive(saved(tmp_path, Halving(), lite=lite), X, runs=2, warmup=0)
+    kept.clear()
+    assert [one.name for one in profile.events] == ["aten::relu", "stock_profiles::halved"] * 2

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import torch
-from torch._C._profiler import RecordScope, _ExtraFields_Allocation
+from torch._C._profiler import RecordScope, _EventType
 
 from archive.backend.aten.constants import copied, resolved
 from archive.backend.aten.operators import PYTHON_CALLS, Kind, kind_of, prepared, recorded_kind
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 
 # --- memory
 
-OPERATION_MARK, ALLOCATION = "debug-archive: an operation", "[memory]"
-"""The names of marks around operations, and of PyTorch's events of its allocator."""
+OPERATION_MARK = "debug-archive: an operation"
+"""The name of marks around operations."""
 begin_mark, end_mark = (
     torch._C._autograd._record_function_with_args_enter,
     torch._C._autograd._record_function_with_args_exit,
@@ -116,17 +116,21 @@ def noted(results: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int, int
     """What a profiler has noted: start and end of each mark, and the events of the CPU's allocator.
 
     Of these events: time in the profiler's own ns, bytes, address.
+
+    Names are read of operators alone, which marks are among: these events own them. An event of a Python call
+    has a view of the function's name, which may be freed by then: that of a module which an operator imports.
     """
     marks, changes = [], []
     left = [*results.experimental_event_tree()]
     while left:
         event = left.pop()
         left += event.children
-        if event.name == OPERATION_MARK:
-            marks.append((event.start_time_ns, event.end_time_ns))
-        elif event.name == ALLOCATION:
-            extra = event.extra_fields
-            if isinstance(extra, _ExtraFields_Allocation) and extra.device.type == "cpu":
+        extra: Any = event.extra_fields
+        if event.tag == _EventType.TorchOp:
+            if event.name == OPERATION_MARK:
+                marks.append((event.start_time_ns, event.end_time_ns))
+        elif event.tag == _EventType.Allocation:
+            if extra.device.type == "cpu":
                 changes.append((event.start_time_ns, extra.alloc_size, extra.ptr))
     return sorted(marks), sorted(changes)
 
