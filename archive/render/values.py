@@ -6,8 +6,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from archive.base.errors import counted, one_line
+from archive.debuginfo.values.families import rounds
 from archive.debuginfo.values.observed import ROW_NAMES, Summary, elements
-from archive.debuginfo.values.pairing import rounds
 from archive.render.fitted_table import FittedTable
 from archive.render.value_facts import operators_of
 
@@ -198,10 +198,11 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
     for file, observed in ((mine, diff.mine), (base, diff.base)):
         if observed.unseen:
             yield f"not seen in {file}: {unseen_text(observed)}"
-    for file, left in zip((mine, base), pairs.left, strict=True):
+    for file, left, is_open in zip((mine, base), pairs.left, pairs.is_open, strict=True):
         if only := [each for each in left if not rounds(each)]:
             shown = ", ".join(f"{each.line} {each.op}" for each in only[:MOST_EXTRA])
-            yield f"only in {file}: {shown}{', …' if len(only) > MOST_EXTRA else ''}"
+            rest = ", …" if len(only) > MOST_EXTRA else ""
+            yield f"{'seen ' if is_open else ''}only in {file}: {shown}{rest}"
 
 
 def _start_text(diff: ValueDiff, mine: str, base: str) -> Iterator[str]:
@@ -218,7 +219,10 @@ def _start_text(diff: ValueDiff, mine: str, base: str) -> Iterator[str]:
         if diff.may_hide_norm(first):
             yield "  or a batch normalisation that both may have folded into it, whose line neither has"
     elif diff.is_beyond:
-        what = "the model's result is" if diff.first_sure is None else "what the first was given may be, too"
+        unsure = (
+            "it may be in what was not seen" if diff.may_be_unseen else "what the first was given may be, too"
+        )
+        what = "the model's result is" if diff.first_sure is None else unsure
         yield f"where the difference begins is not sure; {what}"
     else:
         yield f"no line is {'surely ' if diff.uncertain else ''}beyond the tolerance"
@@ -247,12 +251,14 @@ def _counts(diff: ValueDiff) -> str:
     pairs = diff.pairs
     rounding = [sum(map(rounds, left)) for left in pairs.left]
     words = [f"{counted(len(pairs.pairs), 'operation')} side by side"]
+    seen = ["seen " if is_open else "" for is_open in pairs.is_open]
     words += [
         f"{counted(many, 'operation')} {what}"
         for many, what in (
             (sum(pairs.inside), "inside of these"),
-            (len(pairs.left[0]) - rounding[0], "only here"),
-            (len(pairs.left[1]) - rounding[1], "only in the base"),
+            (sum(map(len, pairs.hidden)), "not seen in one of both"),
+            (len(pairs.left[0]) - rounding[0], f"{seen[0]}only here"),
+            (len(pairs.left[1]) - rounding[1], f"{seen[1]}only in the base"),
             (sum(rounding), "that only quantise, in one of both"),
             (sum(pairs.layout), "that compute nothing"),
             (diff.uncompared, "not compared (truth values, indices)"),

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 import archive
 from archive.base.errors import ArchiveError
 from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace, SourceLine
+from archive.debuginfo.values.families import LAYOUT, computes
 from archive.debuginfo.values.gaps import Gap, ValueDiff, ValueGap
 from archive.debuginfo.values.observed import Observed, ObservedOperation, Summary
-from archive.debuginfo.values.pairing import LAYOUT, Pair, Pairs, computes, paired
+from archive.debuginfo.values.pairing import Pair, Pairs, paired
 
 pytest.importorskip("torch", exc_type=ImportError)
 
@@ -149,7 +150,7 @@ OPERATIONS = st.lists(
 
 @given(OPERATIONS)
 def test_a_run_beside_itself_is_paired_whole(operations: list[ObservedOperation]) -> None:
-    found = paired(operations, operations)
+    found = paired(of(operations), of(operations))
     assert [(pair.mine, pair.base) for pair in found.pairs] == [
         (each, each) for each in operations if computes(each)
     ]
@@ -160,7 +161,7 @@ def test_a_run_beside_itself_is_paired_whole(operations: list[ObservedOperation]
 def test_each_operation_is_in_one_pair_inside_one_or_left(
     mine: list[ObservedOperation], base: list[ObservedOperation]
 ) -> None:
-    found = paired(mine, base)
+    found = paired(of(mine), of(base))
     for side, operations in enumerate((mine, base)):
         in_pairs = [(pair.mine, pair.base)[side].number for pair in found.pairs]
         assert len({*in_pairs}) == len(in_pairs)
@@ -174,8 +175,12 @@ def test_each_operation_is_in_one_pair_inside_one_or_left(
 def test_pairs_do_not_depend_on_which_run_is_the_base(
     mine: list[ObservedOperation], base: list[ObservedOperation]
 ) -> None:
-    one = {(pair.mine.number, pair.base.number) for pair in paired(mine, base).pairs}
-    assert one == {(pair.base.number, pair.mine.number) for pair in paired(base, mine).pairs}
+    one = {(pair.mine.number, pair.base.number) for pair in paired(of(mine), of(base)).pairs}
+    assert one == {(pair.base.number, pair.mine.number) for pair in paired(of(base), of(mine)).pairs}
+
+
+def of(operations: list[ObservedOperation]) -> Observed:
+    return Observed("", operations)
 
 
 def rows(*operators: str, module: str = "a", line: int = 1, size: int = 6) -> list[ObservedOperation]:
@@ -199,7 +204,7 @@ def rows(*operators: str, module: str = "a", line: int = 1, size: int = 6) -> li
 def test_a_layer_is_beside_the_last_of_what_is_folded_into_it(
     folded: list[str], operators: list[str], layer: str
 ) -> None:
-    last = paired(rows(*folded), rows(*operators)).pairs[-1]
+    last = paired(of(rows(*folded)), of(rows(*operators))).pairs[-1]
     assert (last.mine.op, last.base.op) == (folded[-1], operators[-1])
     assert not last.is_weak
     assert (last.layer.op if last.layer else "") == layer
@@ -210,7 +215,7 @@ def test_a_layer_is_beside_the_last_of_what_is_folded_into_it(
 def test_norms_that_the_other_run_has_too_are_not_folded() -> None:
     operators = "aten::conv2d", "aten::batch_norm", "aten::relu", "aten::batch_norm", "aten::conv2d"
     folded = rows("aten::conv2d", "aten::relu", "aten::batch_norm", "aten::conv2d")
-    found = [(pair.mine.number, pair.base.number) for pair in paired(folded, rows(*operators)).pairs]
+    found = [(pair.mine.number, pair.base.number) for pair in paired(of(folded), of(rows(*operators))).pairs]
     assert found == [(0, 1), (1, 2), (2, 3), (3, 4)]
 
 
@@ -226,7 +231,7 @@ def test_norms_that_the_other_run_has_too_are_not_folded() -> None:
 def test_a_single_operation_is_surely_the_last_of_what_it_decomposes_into(
     few: list[str], many: list[str], how: str
 ) -> None:
-    *_, pair = paired(rows(*many), rows(*few)).pairs
+    *_, pair = paired(of(rows(*many)), of(rows(*few))).pairs
     assert pair.mine.number == len(many) - 1
     assert pair.how == how
 
@@ -242,7 +247,7 @@ def test_pairs_that_are_neighbours_in_both_runs_have_the_same_between_them() -> 
         [operation(number, f"aten::{name}", "a", line, 6) for number, (name, line) in enumerate(each)]
         for each in (few, many)
     )
-    found = paired(mine, base)
+    found = paired(of(mine), of(base))
     assert [(pair.mine.number, pair.base.number, pair.how) for pair in found.pairs] == [
         (0, 0, "module"),
         (1, 1, "between"),

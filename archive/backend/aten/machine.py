@@ -129,9 +129,8 @@ def noted(results: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int, int
         if event.tag == _EventType.TorchOp:
             if event.name == OPERATION_MARK:
                 marks.append((event.start_time_ns, event.end_time_ns))
-        elif event.tag == _EventType.Allocation:
-            if extra.device.type == "cpu":
-                changes.append((event.start_time_ns, extra.alloc_size, extra.ptr))
+        elif event.tag == _EventType.Allocation and extra.device.type == "cpu":
+            changes.append((event.start_time_ns, extra.alloc_size, extra.ptr))
     return sorted(marks), sorted(changes)
 
 

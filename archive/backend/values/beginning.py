@@ -3,7 +3,7 @@
 The first pair is not to blame where an operation that only one of the runs has was given to it
 (``archive.debuginfo.values.extras``): that one is named. It is not sure where what it was given may differ,
 too: by half as much at an earlier pair, at one that may not belong together, or at extra operations of
-several lines. Then no line is.
+several lines; or by what a run has not seen. Then no line is.
 
 Truth values and indices are not compared where they are computed: noise changes them where two numbers are
 nearly equal. Where they differ and the first pair follows from them, the difference begins at them; surely,
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from archive.backend.values.eager import EAGER
 from archive.debuginfo.values.extras import Extras
+from archive.debuginfo.values.families import family
 from archive.debuginfo.values.gaps import ValueGap
 from archive.debuginfo.values.observed import elements
-from archive.debuginfo.values.pairing import EXTRA, Pair, family
+from archive.debuginfo.values.pairing import EXTRA, Pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,10 +71,12 @@ class Beginning:
 
     Args:
         diff: all pairs and their gaps.
+        is_of_program: whether both are runs of one program, which neither has anything extra of.
     """
 
-    def __init__(self, diff: ValueDiff, values: Values) -> None:
+    def __init__(self, diff: ValueDiff, values: Values, *, is_of_program: bool) -> None:
         self._diff, self._values = diff, values
+        self._is_of_program = is_of_program
         self._runs = diff.mine, diff.base
         self._extras = Extras(self._runs, diff.pairs)
         self._pairs = {pair.mine.number: pair for pair in diff.pairs.pairs}
@@ -81,8 +84,19 @@ class Beginning:
     def mark(self) -> None:
         """Add what the difference comes from, if that is extra or a choice; mark a first that may follow."""
         diff, first = self._diff, self._diff.first_sure
+        beyond = [each for each in diff.outputs if self._is_beyond(each)]
+        if first is None and not beyond:
+            return
+        if self._extras.follows_unseen(None if first is None else first.pair):
+            diff.may_be_unseen = True
+            if first is not None:
+                diff.gaps[diff.gaps.index(first)] = first._replace(follows=True)
+            return
+        if self._is_of_program:
+            self._mark_by_node(first)
+            return
         if first is None:
-            self._mark_outputs()
+            self._mark_outputs(beyond)
             return
         at = diff.gaps.index(first)
         given, replaced = self._extras.before(first.pair)
@@ -100,18 +114,16 @@ class Beginning:
         if choice is not None:
             self._add(choice, is_alone=extra is None and not follows)
 
-    def _mark_outputs(self) -> None:
-        """The same where no pair is beyond the tolerance."""
-        beyond = [each for each in self._diff.outputs if self._is_beyond(each)]
-        given, replaced = self._extras.before_outputs() if beyond else (set[int](), [])
+    def _mark_outputs(self, beyond: list[Gap]) -> None:
+        """The same where no pair is beyond the tolerance, and some of what the model returns is."""
+        given, replaced = self._extras.before_outputs()
         extra, choice = self._extra(replaced, beyond, None), self._choice(given)
         self._diff.gaps += [] if extra is None else [extra]
         if choice is not None:
             self._add(choice, is_alone=not replaced)
 
-    def mark_by_node(self) -> None:
+    def _mark_by_node(self, first: ValueGap | None) -> None:
         """The same of two runs of one program: what their operations were given need not be known."""
-        first = self._diff.first_sure
         if first is None:
             return
         choice = self._choice({number for number in self._pairs if number < first.pair.mine.number})
@@ -134,6 +146,9 @@ class Beginning:
             if gap is None:
                 continue
             pair = self._pairs[number]
+            if self._extras.follows_unseen(pair):
+                roots.append(ValueGap(pair, gap, follows=True))
+                continue
             before, replaced = self._extras.before(pair)
             choices = [each for each in before if self._differing(each) is not None]
             rest += choices

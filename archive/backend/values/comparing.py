@@ -42,7 +42,7 @@ def compared(
             different sizes: they are of different models, or of other inputs.
     """
     is_same = mine.program and mine.program == base.program
-    pairs = (by_node if is_same else paired)(mine.operations, base.operations)
+    pairs = by_node(mine, base) if is_same else paired(mine, base)
     made = ValueDiff(mine, base, pairs, tolerance=tolerance)
 
     def gap(one: Summary, other: Summary) -> Gap:
@@ -59,9 +59,7 @@ def compared(
         else:
             made.uncompared += 1
     _compare_outputs(made, gap)
-
-    beginning = Beginning(made, _Values((mine_values, base_values), gap))
-    (beginning.mark_by_node if is_same else beginning.mark)()
+    Beginning(made, _Values((mine_values, base_values), gap), is_of_program=bool(is_same)).mark()
     return made
 
 

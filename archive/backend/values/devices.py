@@ -23,6 +23,7 @@ from archive.backend.values.etrecords import identity, method_program
 from archive.backend.values.observing import Recorder
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE, joint_place
+from archive.debuginfo.values.observed import LATER
 from archive.formats.etdump import DELEGATE_CALL, OPERATOR_CALL
 from archive.formats.exported.sites import named_values
 from archive.formats.tensors.dtypes import C10_SCALARS, WIDTHS
@@ -50,7 +51,6 @@ EXECUTORCH = "ExecuTorch"
 MOST_RANK = 64
 WITHOUT = "instructions without tensors"
 INNER = "values inside of backends"
-LATER = "later runs"
 
 
 def observe_device(

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from archive.backend.pytorch import message_of
 from archive.backend.values.masks import hidden
 from archive.debuginfo.values.observed import (
+    UNSEEN,
     Kept,
     NotedOperation,
     NotedRun,
@@ -99,11 +100,6 @@ class Writers:
         shown = () if changes or op in LIFTS else {*_memory(given)}
         self._writers |= dict.fromkeys((each for each in _memory(result) if each not in shown), number)
 
-    def forget(self, result: object) -> None:
-        """What made these tensors is not known."""
-        for each in _memory(result):
-            self._writers.pop(each, None)
-
 
 def _memory(value: object) -> Iterator[int]:
     """Where the elements of each strided tensor of a nested value are."""
@@ -146,19 +142,22 @@ class Recorder:
         """The operators that ran."""
         return [noted.op for noted in self.run.operations]
 
-    def note(self, op: str, before: Sequence[Range], given: object, result: object) -> None:
+    def note(
+        self, op: str, before: Sequence[Range], given: object, result: object, *, hides: bool = False
+    ) -> None:
         """Note the results of an operation.
 
         Args:
             before: the ranges of arguments that it may have changed, as they were.
-            given: its arguments.
+            given: its arguments; if others ran unseen before it, those that they were given.
+            hides: whether others did.
         """
         number, results = len(self), self._summaries(result)
         sources: tuple[int, ...] = ()
         unmasked = None
         if self._values is not None:  # only runs with values are compared
-            sources = self._writers.of(given)
-            if (found := hidden(op, given)) is not None:
+            sources = (*self._writers.of(given), *((UNSEEN,) if hides else ()))
+            if not hides and (found := hidden(op, given)) is not None:
                 unmasked = Unmasked(found[0], self._writers.of(found[1]))
             self._writers.note(number, op, given, result, changes=bool(before))
         is_odd = self._knows_inputs and any(each.nan or each.inf for each in results)
@@ -187,9 +186,13 @@ class Recorder:
         for number, tensor in enumerate(tensors_in(given)):
             self._writers.note(~number, "", (), tensor, changes=True)
 
-    def forget(self, result: object) -> None:
-        """What made these tensors was not seen."""
-        self._writers.forget(result)
+    def note_hidden(self, op: str) -> None:
+        """Note an operation that ran without being seen."""
+        self.run.operations.append(NotedOperation(op, (), (), is_hidden=True))
+
+    def note_unseen(self, result: object) -> None:
+        """Note that what made these tensors was not seen."""
+        self._writers.note(UNSEEN, "", (), result, changes=True)
 
     def note_outputs(self, result: object) -> None:
         """Note what the model returns."""

@@ -9,6 +9,10 @@ its place: by their order, if one operator takes both. If both are the same numb
 ``x * 1``, it changes nothing. If an extra that it follows from is the same, both runs have that, though in no
 pair, and the difference begins after it. A mask of attention is left out where both runs hide the same, by a
 mask or by a flag (:attr:`ObservedOperation.unmasked`).
+
+What one run has not seen is not extra in the other. Nor does a difference surely begin where it shows, if
+what a run has not seen may come before it: operations of another line that the pair follows from without
+another pair between them.
 """
 
 from __future__ import annotations
@@ -16,8 +20,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from archive.debuginfo.values.families import family, rounds
 from archive.debuginfo.values.flow import Flow
-from archive.debuginfo.values.pairing import family, rounds
+from archive.debuginfo.values.observed import UNSEEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,7 +78,7 @@ class Extras:
     """
 
     def __init__(self, runs: tuple[Observed, Observed], pairs: Pairs) -> None:
-        self._runs = runs
+        self._runs, self._pairs = runs, pairs
         self._shared: tuple[Mapping[int, int], ...] = (
             {pair.mine.number: pair.mine.number for pair in pairs.pairs},
             {pair.base.number: pair.mine.number for pair in pairs.pairs},
@@ -86,6 +91,34 @@ class Extras:
         return Flow(
             run.operations, run.output_sources, lambda one: one.number in shared or one.number in left
         )
+
+    def follows_unseen(self, pair: Pair | None) -> bool:
+        """Whether a pair, or what the model returns, follows from what a run has not seen."""
+        for side, run in enumerate(self._runs):
+            last = None if pair is None else (pair.mine, pair.base)[side]
+            if self._is_after_unseen(side, run.output_sources if last is None else last.sources, last):
+                return True
+        return False
+
+    def _is_after_unseen(self, side: Side, sources: tuple[int, ...], last: ObservedOperation | None) -> bool:
+        unseen = {one.number for one in self._pairs.hidden[side]}
+        if self._pairs.is_open[side]:
+            unseen |= self._left[side]
+        rest, found = [*sources], {*sources}
+        while rest:
+            number = rest.pop()
+            if number == UNSEEN:
+                return True
+            if number < 0 or number in self._shared[side]:
+                continue
+            operation = self._runs[side].operations[number]
+            if number in unseen and (
+                last is None or operation.line != last.line or last.place.source is None
+            ):
+                return True
+            rest += {*operation.sources} - found
+            found |= {*operation.sources}
+        return False
 
     def before(self, pair: Pair) -> tuple[set[int], list[Replaced]]:
         """What the operations of a pair were given, as ``shared`` of it, and what is extra in one of them."""

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.quick_dataclass import dataclass
 from archive.base.source_files import is_pytorchs
-from archive.debuginfo.values.pairing import LAYERS, Pair, Pairs, family, rounds
+from archive.debuginfo.values.families import LAYERS, family, rounds
 
 if TYPE_CHECKING:
     from archive.debuginfo.values.observed import Observed, ObservedOperation
+    from archive.debuginfo.values.pairing import Pair, Pairs
 
 DEFAULT_TOLERANCE = 1e-5
 STATIC = "quantized::conv"
@@ -126,6 +127,7 @@ class ValueDiff:
         tolerance: of relative differences.
         uncompared: how many pairs have values that cannot be compared: of truth values, say.
         outputs: of the tensors that the model returns, in their order.
+        may_be_unseen: whether the difference may begin in what a run has not seen.
     """
 
     mine: Observed
@@ -135,6 +137,7 @@ class ValueDiff:
     tolerance: float = DEFAULT_TOLERANCE
     uncompared: int = 0
     outputs: list[Gap] = field(default_factory=list)
+    may_be_unseen: bool = False
 
     @property
     def is_beyond(self) -> bool:
@@ -176,8 +179,11 @@ class ValueDiff:
     def largest_drop(self) -> ValueGap | None:
         """The pair with the largest fall of the signal-to-noise ratio since the pair before it that differs.
 
-        The first pair that differs falls from the largest ratio of all. None if no ratio falls by 6 dB.
+        The first pair that differs falls from the largest ratio of all. None if no ratio falls by 6 dB, or if
+        the difference may begin in what was not seen.
         """
+        if self.may_be_unseen:
+            return None
         sure = [each for each in self.gaps if not each.pair.is_weak and each.gap.snr_db < inf]
         ratios = [each.gap.snr_db for each in sure]
         drops = [before - ratio for before, ratio in pairwise([max(ratios, default=inf), *ratios])]

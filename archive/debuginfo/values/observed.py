@@ -32,6 +32,10 @@ SILENT = frozenset(
     ]
 )
 """Operators that some forms run and others do not, for no value of the model."""
+UNSEEN = -(1 << 62)
+"""Stands among the sources of an operation for others that ran before it without being seen."""
+LATER = "later runs"
+"""What of :attr:`Observed.unseen` has no part in the values that are seen."""
 
 
 class Kept(NamedTuple):
@@ -116,7 +120,8 @@ class ObservedOperation:
         results: a summary of each tensor that it returned.
         inputs: the ranges of its arguments, where it is the first to make a NaN or an infinite number.
         sources: for each tensor that it was given, the numbers of the operations that wrote it or what it is
-            a view of; of the model's inputs -1 for the first, -2 for the second. () where they are not known.
+            a view of; of the model's inputs -1 for the first, -2 for the second; ``UNSEEN`` among them of
+            what was not seen. () where they are not known.
         unmasked: what attention follows from, apart from a mask; None of all other operations.
     """
 
@@ -191,6 +196,8 @@ class Observed:
         output_sources: as ``sources`` of an operation, of the model's outputs.
         is_frozen: whether it is of a frozen module, whose layers may have batch normalisations folded into
             them.
+        hidden: operations among ``unseen`` that are known to have run, at their places, without results; the
+            number of each is that of the operation that was seen next.
     """
 
     form: str
@@ -203,6 +210,17 @@ class Observed:
     inputs: tuple[Summary, ...] = ()
     output_sources: tuple[int, ...] = ()
     is_frozen: bool = False
+    hidden: list[ObservedOperation] = field(default_factory=list)
+
+    @property
+    def has_hidden(self) -> bool:
+        """Whether anything has run unseen that may have to do with the values that are seen."""
+        return bool(self.hidden) or self.has_hidden_elsewhere
+
+    @property
+    def has_hidden_elsewhere(self) -> bool:
+        """Whether anything has run unseen that ``hidden`` does not list: branches, kernels of a device."""
+        return sum(many for what, many in self.unseen.items() if what != LATER) > len(self.hidden)
 
     @property
     def has_nan(self) -> bool:
@@ -227,13 +245,18 @@ class Observed:
 
 
 class NotedOperation(NamedTuple):
-    """An operation that ran, without its place; attributes are those of :class:`ObservedOperation`."""
+    """An operation that ran, without its place; attributes are those of :class:`ObservedOperation`.
+
+    Attributes:
+        is_hidden: whether it was not seen.
+    """
 
     op: str
     results: tuple[Summary, ...]
     inputs: tuple[Range, ...]
     sources: tuple[int, ...] = ()
     unmasked: Unmasked | None = None
+    is_hidden: bool = False
 
 
 @dataclass(slots=True)
@@ -254,7 +277,7 @@ class NotedRun:
 
     def placed(self, places: Sequence[tuple[OperationPlace, int | str | None] | None]) -> Observed:
         """The run, with the place and key of each operation; operations without are left out."""
-        observed, visits = replace(self.observed, operations=[]), Counter[object]()
+        observed, visits = replace(self.observed, operations=[], hidden=[]), Counter[object]()
         by_number: dict[int, ObservedOperation] = {}
         renumbered: dict[int, tuple[int, ...]] = {}  # an operation without a number stands for its sources
 
@@ -262,8 +285,11 @@ class NotedRun:
             return (*(new for old in numbers for new in renumbered.get(old, (old,))),)
 
         for number, (noted, found) in enumerate(zip(self.operations, places, strict=True)):
-            op, results, inputs, _, unmasked = noted
+            op, results, inputs, _, unmasked, _ = noted
             sources = sources_of(noted.sources)
+            if noted.is_hidden and found is not None:
+                hidden = ObservedOperation(len(observed.operations), op, *found, 0, ())
+                observed.hidden.append(hidden)
             if found is None or op in SILENT or not results:
                 renumbered[number] = (*dict.fromkeys(sources),)
                 continue

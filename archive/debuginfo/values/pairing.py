@@ -28,6 +28,11 @@ The other pairs of step 6 are weak: what lies before the last one may have anoth
 One run may have *folded* into a layer what directly follows it in the other one: a batch normalisation,
 ``relu`` (``quantized::conv2d_relu``), or the bias, where ``linear`` is ``mm`` and ``add``. The layer's value
 is then that of the last of them, and a fault may be at the line of each.
+
+A run may have operations that are known to have run, but were not seen: they are *hidden*. The nth of a key
+counts them, so what the other run has in the place of one is neither paired with another one nor left. What
+a key has of hidden operations that nothing of the other run belongs to is not paired by it; and where
+anything else ran unseen, only keys that both have equally often are.
 """
 
 from __future__ import annotations
@@ -40,14 +45,23 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from archive.base.quick_dataclass import dataclass
+from archive.debuginfo.values.families import (
+    LAYERS,
+    NORM,
+    ROUNDING,
+    WITH_RELU,
+    computes,
+    family,
+    is_computing,
+)
 from archive.debuginfo.values.flow import Flow
-from archive.debuginfo.values.observed import elements
+from archive.debuginfo.values.observed import UNSEEN, elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 
     from archive.debuginfo.profiles.places import SourceLine
-    from archive.debuginfo.values.observed import ObservedOperation
+    from archive.debuginfo.values.observed import Observed, ObservedOperation
 
 How: TypeAlias = Literal[
     "node",
@@ -74,99 +88,6 @@ EXTRA: tuple[tuple[How, How], tuple[How, How]] = (
     ("extra in the base", "perhaps extra in the base"),
 )
 """Of an operation that only the run or only its base has, beside what the other has in its place."""
-
-LAYOUT = frozenset(
-    [
-        "_to_copy",
-        "_unsafe_view",
-        "alias",
-        "as_strided",
-        "chunk",
-        "clone",
-        "contiguous",
-        "copy",
-        "detach",
-        "dropout",
-        "expand",
-        "expand_as",
-        "feature_dropout",
-        "flatten",
-        "lift_fresh",
-        "lift_fresh_copy",
-        "mT",
-        "matrix_H",
-        "narrow",
-        "numpy_T",
-        "permute",
-        "positive",
-        "reshape",
-        "select",
-        "slice",
-        "split",
-        "split_with_sizes",
-        "squeeze",
-        "t",
-        "tensor_split",
-        "to",
-        "transpose",
-        "type_as",
-        "unbind",
-        "unflatten",
-        "unsafe_chunk",
-        "unsafe_split",
-        "unsafe_split_with_sizes",
-        "unsqueeze",
-        "view",
-        "view_as",
-    ]
-)
-"""Operators that compute nothing: they show elements otherwise, or copy them."""
-COPY = "_copy"
-"""Ends the name of a layout operator whose result is no view."""
-FAMILIES = {
-    "_adaptive_avg_pool2d": "adaptive_avg_pool2d",
-    "_clone_dim_order": "clone",
-    "_convolution": "conv",
-    "_log_softmax": "log_softmax",
-    "_native_batch_norm_legit": "batch_norm",
-    "_native_batch_norm_legit_no_training": "batch_norm",
-    "_scaled_dot_product_flash_attention_for_cpu": "scaled_dot_product_attention",
-    "_softmax": "softmax",
-    "_to_dim_order_copy": "_to_copy",
-    "add_relu": "add",
-    "addmm": "linear",
-    "bmm": "matmul",
-    "conv1d": "conv",
-    "conv2d": "conv",
-    "conv2d_relu": "conv",
-    "conv3d": "conv",
-    "convolution": "conv",
-    "cudnn_batch_norm": "batch_norm",
-    "dequantize_affine": "dequantize",
-    "dequantize_per_channel": "dequantize",
-    "dequantize_per_tensor": "dequantize",
-    "hardtanh": "clamp",
-    "linear_dynamic": "linear",
-    "linear_relu": "linear",
-    "max_pool2d_with_indices": "max_pool2d",
-    "mm": "linear",
-    "native_batch_norm": "batch_norm",
-    "native_group_norm": "group_norm",
-    "native_layer_norm": "layer_norm",
-    "quantize_affine": "quantize",
-    "quantize_per_channel": "quantize",
-    "quantize_per_tensor": "quantize",
-    "relu6": "clamp",
-    "rsub": "sub",
-    "scalar_tensor": "full",
-}
-"""Operators that compute the same as another one, which gives the family its name."""
-NORM = "batch_norm"
-LAYERS = frozenset({"conv", "linear"})
-"""What batch normalisations are folded into."""
-WITH_RELU = "_relu"
-"""Ends the name of an operator that computes ``relu`` of what it would return otherwise."""
-ROUNDING = frozenset({"dequantize", "quantize"})
 
 
 class Pair(NamedTuple):
@@ -204,70 +125,53 @@ class Pairs:
         inside: how many operations of each run are inside of one of the other.
         left: operations of each run that belong to none of the other.
         layout: how many of each run compute nothing.
+        hidden: operations of each run that the other one ran without their being seen.
+        is_open: whether what is left of each run may have run in the other without being seen.
     """
 
     pairs: list[Pair] = field(default_factory=list)
     inside: tuple[int, int] = (0, 0)
     left: tuple[list[ObservedOperation], list[ObservedOperation]] = field(default_factory=lambda: ([], []))
     layout: tuple[int, int] = (0, 0)
+    hidden: tuple[list[ObservedOperation], list[ObservedOperation]] = field(default_factory=lambda: ([], []))
+    is_open: tuple[bool, bool] = (False, False)
 
 
-def family(op: str) -> str:
-    """What an operator computes, by its name without namespace, overload and the mark of in-place ones.
-
-    >>> family("aten::addmm"), family("aten::relu_"), family("aten.native_layer_norm.default")
-    ('linear', 'relu', 'layer_norm')
-    """
-    name = op.rpartition("::")[2] if "::" in op else op.split(".")[1] if "." in op else op
-    name = name.partition(".")[0]
-    if name.endswith("_") and not name.startswith("__"):
-        name = name[:-1]
-    if name.removesuffix(COPY) in LAYOUT:
-        return name.removesuffix(COPY)
-    return FAMILIES.get(name, name)
-
-
-def computes(operation: ObservedOperation) -> bool:
-    """Whether an operation makes a tensor that none of its arguments has."""
-    return bool(operation.results) and family(operation.op) not in LAYOUT
-
-
-def rounds(operation: ObservedOperation) -> bool:
-    """Whether an operation returns what it is given, in steps."""
-    return family(operation.op) in ROUNDING
-
-
-def by_node(mine: Sequence[ObservedOperation], base: Sequence[ObservedOperation]) -> Pairs:
+def by_node(mine: Observed, base: Observed) -> Pairs:
     """The operations of two runs of one program, side by side: those of each node, in their order."""
-    partners = {(one.key, one.visit): one for one in base}
+    partners = {(one.key, one.visit): one for one in base.operations}
     pairs: list[Pair] = []
     left: list[ObservedOperation] = []
-    for one in mine:
+    for one in mine.operations:
         partner = None if one.key is None else partners.pop((one.key, one.visit), None)
         if partner is None:
             left.append(one)
         else:
             pairs.append(Pair(one, partner, "node"))
     done = {pair.base.number for pair in pairs}
-    rest = left, [one for one in base if one.number not in done]
+    rest = left, [one for one in base.operations if one.number not in done]
     computing = tuple([*filter(computes, operations)] for operations in rest)
     layout = tuple(len(every) - len(some) for every, some in zip(rest, computing, strict=True))
-    return Pairs(pairs, (0, 0), (computing[0], computing[1]), (layout[0], layout[1]))
+    made = Pairs(pairs, (0, 0), (computing[0], computing[1]), (layout[0], layout[1]))
+    made.is_open = base.has_hidden, mine.has_hidden
+    return made
 
 
-def paired(mine: Sequence[ObservedOperation], base: Sequence[ObservedOperation]) -> Pairs:
+def paired(mine: Observed, base: Observed) -> Pairs:
     """The operations of two runs of forms of one model, side by side."""
     pairing = _Pairing(mine, base)
-    pairing.nth(lambda one: (one.module, one.family), "module", whole=True)
-    pairing.nth(lambda one: (one.text, one.module, one.family), "text", whole=True)
-    pairing.nth(lambda one: (one.line, one.module, one.family), "line", whole=False)
+    for key in (_by_module, _by_text, _by_line, _by_line_alone, _by_family):
+        pairing.unseen(key)
+    pairing.nth(_by_module, "module", whole=True)
+    pairing.nth(_by_text, "text", whole=True)
+    pairing.nth(_by_line, "line", whole=False)
     pairing.between()
-    pairing.nth(lambda one: (one.line, one.family), "line without module", whole=True)
+    pairing.nth(_by_line_alone, "line without module", whole=True)
     pairing.nth(lambda one: (one.innermost, one.family), "innermost line", whole=True)
-    pairing.nth(lambda one: one.family, "order", whole=True)
+    pairing.nth(_by_family, "order", whole=True)
     pairing.ends(lambda one: (one.line, one.module), "end of line")
     pairing.ends(lambda one: one.module, "end of module")
-    return pairing.result(len(mine), len(base))
+    return pairing.result()
 
 
 class _Computed(NamedTuple):
@@ -294,6 +198,30 @@ class _Computed(NamedTuple):
     def size(self) -> int:
         return elements(self.operation.results[0].shape)
 
+    @property
+    def is_hidden(self) -> bool:
+        return not self.operation.results
+
+
+def _by_module(one: _Computed) -> Hashable:
+    return one.module, one.family
+
+
+def _by_text(one: _Computed) -> Hashable:
+    return one.text, one.module, one.family
+
+
+def _by_line(one: _Computed) -> Hashable:
+    return one.line, one.module, one.family
+
+
+def _by_line_alone(one: _Computed) -> Hashable:
+    return one.line, one.family
+
+
+def _by_family(one: _Computed) -> Hashable:
+    return one.family
+
 
 _By = dict["Hashable", list[_Computed]]
 
@@ -301,15 +229,46 @@ _By = dict["Hashable", list[_Computed]]
 class _Pairing:
     """The state of :func:`paired`: what is left of both runs, and the pairs so far."""
 
-    def __init__(self, mine: Sequence[ObservedOperation], base: Sequence[ObservedOperation]) -> None:
-        computed = [_computed(operations) for operations in (mine, base)]
-        self._all = [len(operations) for operations in computed]
-        self._left = [_folded(*computed), _folded(*computed[::-1])]
+    def __init__(self, *runs: Observed) -> None:
+        operations = [run.operations for run in runs]
+        computed = [_computed(each, computes) for each in operations]
+        self._hidden = [_computed(run.hidden, lambda one: is_computing(one.op)) for run in runs]
+        self._all = [len(every) - len(some) for every, some in zip(operations, computed, strict=True)]
+        others = [[*some, *hidden] for some, hidden in zip(computed, self._hidden, strict=True)]
+        self._left = [_folded(computed[0], others[1]), _folded(computed[1], others[0])]
         self._inside = [len(all_) - len(left) for all_, left in zip(computed, self._left, strict=True)]
-        self._runs = (mine, base)
-        self._flows = [Flow(operations, (), computes) for operations in (mine, base)]
+        self._runs, self._observed = operations, runs
+        self._flows = [Flow(each, (), computes) for each in operations]
         self._families: list[set[str]] = [set(), set()]
         self._pairs: list[Pair] = []
+        self._unseen: list[list[ObservedOperation]] = [[], []]
+
+    def unseen(self, key: Callable[[_Computed], Hashable]) -> None:
+        """Find what the runs have in the place of the other's hidden operations: the nth of the same key."""
+        done: tuple[set[int], set[int]] = set(), set()
+        found: list[_Computed] = []
+        groups = [
+            _grouped(sorted([*hidden, *left], key=_in_order), key)
+            for hidden, left in zip(self._hidden, self._left, strict=True)
+        ]
+        for name, mine in groups[0].items():
+            base = groups[1].get(name, [])
+            if len(mine) != len(base) or not all(map(_may_fit, mine, base)):
+                continue
+            for side, pair in [
+                *((0, pair) for pair in zip(mine, base, strict=True)),
+                *((1, pair) for pair in zip(base, mine, strict=True)),
+            ]:
+                one, other = pair
+                if one.is_hidden:
+                    found.append(one)
+                elif other.is_hidden:
+                    self._unseen[side].append(one.operation)
+                    done[side].add(one.operation.number)
+        self._hidden = [
+            [one for one in hidden if not any(one is each for each in found)] for hidden in self._hidden
+        ]
+        self._drop(done)
 
     def nth(self, key: Callable[[_Computed], Hashable], how: How, *, whole: bool) -> None:
         """Pair the nth operations that have the same key, if their results have equally many elements.
@@ -318,6 +277,7 @@ class _Pairing:
             whole: only where all operations of this key do.
         """
         done: tuple[set[int], set[int]] = set(), set()
+        whole = whole or any(map(self._is_open, (0, 1)))
         for mine, base in self._groups(key):
             if whole and [one.size for one in mine] != [one.size for one in base]:
                 continue
@@ -325,6 +285,10 @@ class _Pairing:
                 if one.size == other.size:
                     self._pair(one, other, how, done)
         self._drop(done)
+
+    def _is_open(self, side: int) -> bool:
+        """Whether what is left of a run may have run in the other without being seen."""
+        return bool(self._hidden[1 - side]) or self._observed[1 - side].has_hidden_elsewhere
 
     def between(self) -> None:
         """Pair what lies in one module between two pairs that are neighbours in both runs."""
@@ -419,23 +383,30 @@ class _Pairing:
                 {known[number] if number >= 0 else number for number in flow.taken[one.operation.number]}
                 for one, flow, known in zip(both, flows, numbers, strict=True)
             )
-            return not (mine and base and mine.isdisjoint(base))
+            return not (mine and base and mine.isdisjoint(base)) or UNSEEN in mine | base
 
         return follow_alike
 
-    def result(self, *counts: int) -> Pairs:
+    def result(self) -> Pairs:
         """All that was found."""
         mine, base = ([one.operation for one in left] for left in self._left)
-        layout = counts[0] - self._all[0], counts[1] - self._all[1]
         pairs = sorted(self._pairs, key=lambda pair: pair.mine.number)
-        return Pairs(pairs, (self._inside[0], self._inside[1]), (mine, base), layout)
+        return Pairs(
+            pairs,
+            (self._inside[0], self._inside[1]),
+            (mine, base),
+            (self._all[0], self._all[1]),
+            (self._unseen[0], self._unseen[1]),
+            (self._is_open(0), self._is_open(1)),
+        )
 
     def _groups(
         self, key: Callable[[_Computed], Hashable]
     ) -> Iterable[tuple[list[_Computed], list[_Computed]]]:
-        """What is left of both runs under each key that both have; None is no key."""
+        """What is left of both runs under each key that both have, and nothing hidden; None is no key."""
         mine, base = _grouped(self._left[0], key), _grouped(self._left[1], key)
-        return [(group, base[name]) for name, group in mine.items() if name in base and name is not None]
+        without = {None, *(key(one) for hidden in self._hidden for one in hidden)}
+        return [(group, base[name]) for name, group in mine.items() if name in base and name not in without]
 
     def _pair(self, one: _Computed, other: _Computed, how: How, done: tuple[set[int], set[int]]) -> None:
         self._pairs.append(Pair(one.operation, other.operation, how, one.layer or other.layer))
@@ -470,10 +441,22 @@ def _is_sure(one: _Computed, other: _Computed) -> bool:
     return is_same and ROUNDING.isdisjoint((one.family, other.family))
 
 
-def _computed(operations: Iterable[ObservedOperation]) -> list[_Computed]:
+def _in_order(one: _Computed) -> tuple[int, bool]:
+    """What sorts operations of a run and hidden ones as they ran."""
+    return one.operation.number, not one.is_hidden
+
+
+def _may_fit(one: _Computed, other: _Computed) -> bool:
+    """Whether two operations may have results of equally many elements."""
+    return one.is_hidden or other.is_hidden or one.size == other.size
+
+
+def _computed(
+    operations: Iterable[ObservedOperation], is_wanted: Callable[[ObservedOperation], bool]
+) -> list[_Computed]:
     made = []
     for operation in operations:
-        if computes(operation):
+        if is_wanted(operation):
             place = operation.place
             module = place.module if len(place.levels) > 1 else ""
             line, innermost = _line(place.source), _line(place.innermost)
