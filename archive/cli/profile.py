@@ -164,6 +164,8 @@ def command(
     if is_lacking:
         many = f"{made.unknown:,} of {len(made.events):,} operations have no debug info"
         printing.note(many + ("" if given["companion"] else "; -c gives a companion, if it was split off"))
+    if runner is not DUMP:
+        _note_lines(made)
     status = Cause.NO_DEBUG_INFO.when(is_lacking)
     if showing.form == MODEL_EXPLORER:
         from archive.render.node_data import NodeDataText, times  # noqa: PLC0415 (few ask for it)
@@ -181,6 +183,17 @@ def command(
     else:
         printing.show(run_text(made, view or made.views[0], rows or ALL_ROWS))
     return status
+
+
+def _note_lines(made: Profile) -> None:
+    """Say how many operations of known modules have no line."""
+    count = len(made.events)
+    if made.without_line:
+        many = f"{made.without_line:,} of {count:,} operations have no line"
+        printing.note(f"{many} of the model in its debug info")
+    if made.ambiguous:
+        many = f"{made.ambiguous:,} of {count:,} operations may be of several lines"
+        printing.note(f"{many}: the lite interpreter does not say of which; --torchscript may show it")
 
 
 # --- what FILE may be

@@ -237,11 +237,14 @@ def _diff(asked: _Asked, model: _Model, base: _Model, tolerance: float) -> Value
 
 def _note_lacking(run: Run, model: _Model) -> None:
     """Say how many operations have no line."""
-    lacking = sum(operation.place.source is None for operation in run.operations)
+    places, count = [operation.place for operation in run.operations], f"{len(run.operations):,} operations"
+    among = sum(place.among > 0 for place in places)
+    if among:
+        what = f"{among:,} of {count} may be of several lines"
+        printing.note(f"{model.file}: {what}: the lite interpreter does not say of which")
+    lacking = sum(place.source is None for place in places) - among
     if lacking:
-        many = (
-            f"{model.file}: {lacking:,} of {len(run.operations):,} operations have no line in its debug info"
-        )
+        many = f"{model.file}: {lacking:,} of {count} have no line in its debug info"
         printing.note(many + ("" if model.companion else "; -c gives a companion, if it was split off"))
 
 

@@ -14,13 +14,20 @@ from archive.base.errors import ArchiveError
 pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
+from click.testing import CliRunner
 from torch import nn
 
-from archive.backend import lower, save_lowered
+from archive.backend import lower, register_backend, save_lowered, unregister_backend
+from archive.backend.stock.running import profile_archive
+from archive.backend.values.scripts import Script
+from archive.cli.profile import command as profile_command
+from archive.cli.run import command as run_command
+from tests.backend.other_backend import Tape, preprocess
 from tests.support.sampling import crossed
 from tests.values.models import CASES, FORMS, form, made
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from archive import Run
@@ -281,3 +288,73 @@ def test_a_scripted_module_runs_as_its_archive_does() -> None:
     script = torch.jit.script(model)
     digests = [each.results[0].digest for each in archive.run(script, x).operations]
     assert digests == [each.results[0].digest for each in archive.run(scripted(model), x).operations]
+
+
+class Repeating(nn.Module):
+    """The same operators at several lines, which only the branches of a lowered module tell apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(-1, 1, 9).reshape(3, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(x @ self.weight)
+        x = torch.relu(x)
+        y = torch.relu(x @ self.weight)
+        return torch.relu(x + y)
+
+
+@pytest.fixture
+def taped(tmp_path: Path) -> Iterator[Path]:
+    """A lite archive lowered to a backend that gives no values."""
+    path = tmp_path / "taped.ptl"
+    register_backend("taped", preprocess=preprocess, runtime=Tape)
+    try:
+        save_lowered(lower(torch.jit.script(Repeating()), "taped"), path)
+        yield path
+    finally:
+        unregister_backend("taped")
+
+
+def test_operations_of_a_lowered_lite_archive_have_the_lines_that_torchscript_knows(taped: Path) -> None:
+    x = torch.linspace(-1, 2, 6).reshape(2, 3)
+    lowered = archive.run(taped, x)
+    assert lowered.form == "lite interpreter"
+    found = [
+        (one.op, words(one))
+        for one in lowered.operations
+        if one.place.source is not None and one.place.source.file == __file__
+    ]
+    assert found == [(one.op, words(one)) for one in archive.run(scripted(Repeating()), x).operations]
+    assert not any(one.place.among for one in lowered.operations)
+
+
+def test_operations_that_may_be_of_several_lines_are_said_to_be(
+    taped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.linspace(-1, 2, 6).reshape(2, 3)
+    events = profile_archive(taped, x).events
+    relus = [one.place for one in events if one.name == "aten::relu"]
+    assert relus
+    assert all(place.source is not None or place.among > 1 for place in relus)
+    assert any(place.among for place in relus)
+    profile = profile_archive(taped, x, lite=False)
+    assert (profile.ambiguous, profile.unknown) == (0, 0)
+    monkeypatch.setattr(Script, "_lines_of_script", lambda *_: [])
+    run = archive.run(taped, x)
+    assert any(one.place.among and one.place.source is None for one in run.operations)
+
+
+def test_profile_and_run_say_how_many_operations_have_no_line(
+    taped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Script, "_lines_of_script", lambda *_: [])
+    torch.save(torch.ones(2, 3), tmp_path / "x.pt")
+    said = [
+        CliRunner().invoke(command, [str(taped), "--input", given]).stderr
+        for command, given in ((profile_command, "2x3"), (run_command, str(tmp_path / "x.pt")))
+    ]
+    assert "operations may be of several lines: the lite interpreter does not say of which" in said[0]
+    assert "operations have no line of the model in its debug info" in said[0]
+    assert "--torchscript" in said[0]
+    assert "operations may be of several lines: the lite interpreter does not say of which" in said[1]

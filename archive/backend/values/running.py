@@ -381,7 +381,7 @@ def _run_script(source: Source, opened: Archive, call: _Call) -> tuple[Inputs, O
         given = Inputs(script.bundled(), {})
     given = by_position(given, [name for name, _ in script.parameters], script.wants, opened.file)
     with _failing(opened.file, call.method, given, f"{script.wants}{AS_OPTION}"):
-        return given, script.observe(given.copied().args, call.values)
+        return given, script.observe(given, call.values)
 
 
 def _named(models: Mapping[str, ModelT], name: str, file: str) -> ModelT:

@@ -3,6 +3,10 @@
 PyTorch's older profiler notes the call stack in generated code beside each event, without following Python.
 An event of ours before each operation has the operation's stack; in the lite interpreter it is inside of the
 event of an instruction. Optimisation is off: it merges operations, and drops some.
+
+Several paths through a method's instructions may have the operators that ran. An operation may then be of
+several lines: those of a lowered module, whose branches are for one operation each. If TorchScript runs the
+same archive to the same values, its stacks say of which of them it is.
 """
 
 from __future__ import annotations
@@ -24,10 +28,11 @@ from archive.pickles.values import Inert
 from archive.reader.lookups.places import StockPlaces
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
+    from archive.backend.values.inputs import Inputs
     from archive.backend.values.observing import KeptValues
-    from archive.debuginfo.profiles.places import OperationPlace
+    from archive.debuginfo.profiles.places import OperationPlace, SourceLine
     from archive.debuginfo.values.observed import Observed
     from archive.io.mapped import Source
     from archive.reader.archive import Archive
@@ -54,7 +59,7 @@ class Script:
 
     def __init__(self, source: Source, opened: Archive, method: str) -> None:
         self.on_lite = BYTECODE in opened.records and bool(opened.methods)
-        self._opened, self._method = opened, method
+        self._source, self._opened, self._method = source, opened, method
         self._lite = LiteMethod.of(opened, method) if self.on_lite else None
         self._module = loaded_module(source, opened.file, lite=self.on_lite)
         state = opened.data.state if isinstance(opened.data, Inert) else None
@@ -81,16 +86,25 @@ class Script:
             samples = getattr(self._module, name)() if self._module._c._has_method(name) else ()
         return tuple(samples[0]) if samples else ()
 
-    def observe(self, inputs: Sequence[object], values: KeptValues | None) -> Observed:
-        """Run it once, without optimisation."""
+    def observe(self, inputs: Inputs, values: KeptValues | None) -> Observed:
+        """Run it once, without optimisation; only copies of the inputs are changed."""
         if self._lite is not None:
-            self._lite.check(inputs)
+            self._lite.check(inputs.args)
         recorder = Recorder(LITE if self.on_lite else TORCHSCRIPT, values)
         recorder.observed.is_frozen = self._is_frozen
-        recorder.note_inputs(inputs)
+        events = self._noted(recorder, self._run, inputs)
+        places = self._places(events, len(recorder))
+        if self._lite is not None and any(found is not None and found[0].among for found in places):
+            places = self._places(events, len(recorder), self._lines_of_script(recorder, inputs))
+        return recorder.finish(places)
+
+    def _noted(self, recorder: Recorder, run: Callable[..., object], inputs: Inputs) -> Sequence[Any]:
+        """Run a method, and note what it computes; PyTorch's events of it."""
+        given = inputs.copied().args
+        recorder.note_inputs(given)
         try:
             with _profiled() as events, Observer(recorder, _mark), torch.jit.optimized_execution(False):
-                result = self._run(*inputs)
+                result = run(*given)
         except RuntimeError as error:
             if recorder.failure is None:
                 raise
@@ -99,13 +113,34 @@ class Script:
             line = place[0].source if place else None
             raise RuntimeError(f"{op} at {line or NO_SOURCE}: {message}") from error
         recorder.note_outputs(result)
-        return recorder.finish(self._places(events, len(recorder)))
+        return events
 
-    def _places(self, events: Sequence[Any], count: int) -> list[Place | None]:
-        """The place of each operation."""
+    def _lines_of_script(self, recorder: Recorder, inputs: Inputs) -> list[SourceLine | None]:
+        """The line of each operation in TorchScript; [] if that does not run, or to other values."""
+        again = Recorder(TORCHSCRIPT, None)
+        torch.manual_seed(0)
+        try:
+            module = loaded_module(self._source, self._opened.file, lite=False)
+            run = method_of(module, self._opened.file, self._method, lite=False)
+            events = self._noted(again, run, inputs)
+        except (ArchiveError, RuntimeError):  # it ran in the lite interpreter, which is all that was asked
+            return []
+        if _values_of(again) != _values_of(recorder):
+            return []
+        places = _script_places(events, len(again), StockPlaces(self._opened))
+        return [None if found is None else found[0].source for found in places]
+
+    def _places(
+        self, events: Sequence[Any], count: int, lines: Sequence[SourceLine | None] = ()
+    ) -> list[Place | None]:
+        """The place of each operation.
+
+        Args:
+            lines: of each in TorchScript.
+        """
         places = StockPlaces(self._opened)
         if self._lite is not None:
-            return _lite_places(events, count, self._lite, places)
+            return _lite_places(events, count, self._lite, places, lines)
         return _script_places(events, count, places)
 
 
@@ -153,10 +188,19 @@ def _script_places(events: Sequence[Any], count: int, places: StockPlaces) -> li
     return found
 
 
+def _values_of(recorder: Recorder) -> list[tuple[str, list[str]]]:
+    """The operators of a run in their order, and what identifies their results."""
+    return [(one.op, [each.digest for each in one.results]) for one in recorder.run.operations]
+
+
 def _lite_places(
-    events: Sequence[Any], count: int, method: LiteMethod, places: StockPlaces
+    events: Sequence[Any],
+    count: int,
+    method: LiteMethod,
+    places: StockPlaces,
+    lines: Sequence[SourceLine | None] = (),
 ) -> list[Place | None]:
-    """The place of each operation, by the instruction that it runs in."""
+    """The place of each operation, by the instruction that it runs in, and its line if that is known."""
     instructions, of_operation = list[str](), [-1] * count
     for event in events:
         number = _number(event)
@@ -167,10 +211,11 @@ def _lite_places(
     handles = method.handles_of(instructions)
     of_handle = cache(places.of_handle)
 
-    def place(at: int) -> Place:
+    def place(at: int, line: SourceLine | None) -> Place:
         found = handles[at] if at >= 0 else ()
         if not found:
             return UNKNOWN_PLACE, None
+        found = (*(each for each in found if line and of_handle(each).source == line),) or found
         return common_place([of_handle(handle) for handle in found]), found[0] if len(found) == 1 else None
 
-    return [place(at) for at in of_operation]
+    return [place(*pair) for pair in zip(of_operation, lines or [None] * count, strict=True)]

@@ -82,6 +82,7 @@ class OperationPlace:
         op: the operator's name in the archive.
         instruction: the ExecuTorch instruction that runs it: ``forward/0:14``; "" for others.
         delegate: the backend that ExecuTorch calls for it; "" for none.
+        among: of how many lines it may be, if it is not known of which; then ``source`` is None.
     """
 
     levels: tuple[ModuleLevel, ...]
@@ -91,6 +92,7 @@ class OperationPlace:
     op: str
     instruction: str = ""
     delegate: str = ""
+    among: int = 0
 
     @property
     def is_unknown(self) -> bool:
@@ -141,6 +143,7 @@ def common_place(places: Sequence[OperationPlace]) -> OperationPlace:
     )
     return replace(
         first,
+        among=len(source) if len(source) > 1 else 0,
         levels=tuple(shared) or UNKNOWN_PLACE.levels,
         hierarchy=".".join(map(str, shared)) or UNKNOWN_NAME,
         source=source.pop() if len(source) == 1 else None,

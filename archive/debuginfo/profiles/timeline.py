@@ -187,6 +187,17 @@ class Timeline:
         return sum(event.place.is_unknown for event in self.events)
 
     @property
+    def ambiguous(self) -> int:
+        """How many operations may be of several lines."""
+        return sum(event.place.among > 0 for event in self.events)
+
+    @property
+    def without_line(self) -> int:
+        """How many operations have a module, and no line."""
+        lacking = sum(event.place.source is None for event in self.events)
+        return lacking - self.ambiguous - self.unknown
+
+    @property
     def peak(self) -> int:
         """The most bytes at a time, beyond those before a run."""
         return max((change.total for change in self.memory), default=0)
