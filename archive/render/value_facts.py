@@ -141,7 +141,10 @@ class GapFacts(TypedDict):
         paired_by: how they were found.
         is_weak: whether the base's may be a neighbour that computes the same.
         layer: the line of the layer that one of both has folded the operation into; null without one.
-        max_abs: the largest absolute difference.
+        is_shown: whether only one of the runs has the operation, and its value has nothing of its size beside
+            it.
+        max_abs: the largest absolute difference. Where ``is_shown``, this and the numbers after it are those
+            of what follows from the operation.
         max_rel: that by the base's largest value.
         snr_db: signal-to-noise ratio; null where nothing differs.
         cosine: of the angle between them.
@@ -158,6 +161,7 @@ class GapFacts(TypedDict):
     paired_by: str
     is_weak: bool
     layer: LineFacts | None
+    is_shown: bool
     max_abs: float
     max_rel: float
     snr_db: float | None
@@ -319,6 +323,7 @@ def gap_facts(each: ValueGap) -> GapFacts:
         "paired_by": each.pair.how,
         "is_weak": each.pair.is_weak,
         "layer": None if layer is None else _line_facts(layer),
+        "is_shown": each.is_shown,
         **_numbers(each.gap),
     }
 

@@ -184,7 +184,7 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
             mark + each.known.line,
             each.known.place.module,
             *operators_of(each.pair),
-            *_gap_cells(each.gap),
+            *(_gap_cells(each.gap) if not each.is_shown else [""] * len(numbers)),
         ]
         table.add(*cells[: len(table.columns)], style=style)
     _rest(table, len(gaps), most)
@@ -213,6 +213,7 @@ def _start_text(diff: ValueDiff, mine: str, base: str) -> Iterator[str]:
         only = ""
         if first.pair.extra is not None:
             only = f", which only {mine if first.pair.extra is first.pair.mine else base} has"
+            only += "; what follows from it" if first.is_shown else ""
         yield f"  {first.known.op} in {first.known.place.module}{only}: {_gap_in_words(first.gap)}"
         if first.layer is not None and first.layer.line != first.known.line:
             yield f"  or where it is folded into: {_at_line(first.layer, first.pair)}"

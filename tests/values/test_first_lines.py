@@ -75,6 +75,15 @@ class Scaled(Plain):
         return torch.tanh(x)
 
 
+class Averaged(Plain):
+    """More that begins with a value of another size."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.sin(self.up(x) * 0.7)
+        x = x * (x.mean() + 0.5)  # extra
+        return torch.tanh(self.down(x))
+
+
 class Last(Plain):
     """More at the end."""
 
@@ -134,6 +143,24 @@ def test_an_extra_operation_that_changes_nothing_is_not_blamed(forms: tuple[str,
     assert first is not None
     assert "self.down(x" in text_of(first.known)
     assert first.pair.extra is None
+
+
+@pytest.mark.parametrize(("kind", "is_shown"), [(Averaged, True), (Scaled, False)])
+def test_numbers_of_another_operation_are_not_shown_as_an_extra_ones(
+    kind: Callable[[], Plain], *, is_shown: bool
+) -> None:
+    diff = run_of(kind, "traced").diff(run_of(Plain, "eager"))
+    assert diff.first is not None
+    assert text_of(diff.first.known).endswith("# extra")
+    assert diff.first.is_shown is is_shown
+    facts = comparison_facts("", "", diff)["first"]
+    assert facts is not None
+    assert facts["is_shown"] is is_shown
+    shown = text(diff, 150)
+    assert ("which only mine.pt has; what follows from it: max abs" in shown) is is_shown
+    name, line = diff.first.known.op, diff.first.known.line
+    row = next(each for each in shown.splitlines() if name in each and line in each)
+    assert row.rstrip().endswith(name) is is_shown
 
 
 def half() -> tuple[Run, Run]:

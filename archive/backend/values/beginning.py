@@ -239,7 +239,7 @@ class Beginning:
             beside = beside or (pair.base, pair.mine)[side]
         mine, base = (named, beside or named)[:: -1 if side else 1]
         how = EXTRA[side][not (is_known and (begins or is_alike))]
-        return ValueGap(Pair(mine, base, how), gap or shown)
+        return ValueGap(Pair(mine, base, how), gap or shown, is_shown=gap is None)
 
     def _is_own(self, side: Side, last: ObservedOperation, other: Given | None, pair: Pair | None) -> bool:
         """Whether one run has as a tensor what the other has as a number or flag.

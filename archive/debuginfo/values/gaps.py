@@ -77,11 +77,14 @@ class ValueGap(NamedTuple):
     Attributes:
         follows: whether the difference may come from what they were given, though it is the first beyond the
             tolerance: that differs half as much already, or it may.
+        is_shown: whether the gap is that of what follows from an extra operation, whose own value has nothing
+            of its size beside it.
     """
 
     pair: Pair
     gap: Gap
     follows: bool = False
+    is_shown: bool = False
 
     @property
     def known(self) -> ObservedOperation:
