@@ -20,15 +20,19 @@ from torch._higher_order_ops import map as over_rows
 
 from archive.backend import lower
 from archive.backend.aten.backend import Aten
+from archive.backend.values.comparing import compared
+from archive.backend.values.observing import KeptValues, Recorder
+from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace, SourceLine
 from archive.render.fitted_table import lines_of
 from archive.render.values import comparison_text
 from tests.backend.partitioned import Silent, backend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from archive import Run
     from archive.debuginfo.values.gaps import ValueDiff
+    from archive.debuginfo.values.observed import Observed
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]  # export warns of much
 
@@ -196,3 +200,46 @@ def test_graphs_that_no_run_looks_into_are_not_only_in_the_other_run(changed: st
         assert diff.is_beyond
         assert diff.first is None or (changed == "first" and diff.first.known.place.module == "first")
         assert all(each.pair.extra is None for each in diff.gaps)
+
+
+def noted(values: KeptValues, seen: Sequence[int], lines: Sequence[int], factor: float) -> Observed:
+    """A run of a chain of nodes, of which a device has noted some."""
+    recorder, places = Recorder("ExecuTorch", values), []
+    recorder.observed.program = "program"
+    given = X
+    recorder.note_inputs(given)
+    for number, line in enumerate(lines):
+        made = given * factor
+        if number in seen:
+            recorder.note("aten::mul", (), given, made)
+            source = SourceLine("net.py", line, "")
+            top = ModuleLevel("top(Net)", "")
+            places.append((OperationPlace((top,), "", source, source, "aten::mul"), f"mul_{number}"))
+        given = made
+    recorder.note_outputs(given)
+    if len(seen) < len(lines):
+        recorder.observed.unseen["nodes inside of a backend"] = len(lines) - len(seen)
+    return recorder.finish(places)
+
+
+@pytest.mark.parametrize(
+    ("seen", "lines", "is_named"),
+    [
+        ((0, 1, 2), (1, 2, 3), True),
+        ((2,), (1, 2, 3), False),
+        ((1, 2), (1, 2, 3), False),
+        ((0, 2), (1, 2, 3), True),  # the first is seen
+        ((2,), (3, 3, 3), True),  # what is not seen is of its line
+        ((2,), (1, 3, 3), False),
+    ],
+)
+def test_a_node_after_others_that_a_device_has_not_noted_is_not_sure(
+    seen: Sequence[int], lines: Sequence[int], *, is_named: bool
+) -> None:
+    values = KeptValues()
+    whole = noted(values, (0, 1, 2), lines, 1.0)
+    for mine, base in ((noted(values, seen, lines, 1.5), whole), (whole, noted(values, seen, lines, 1.5))):
+        diff = compared(mine, values, base, values)
+        assert diff.first_sure is not None
+        assert (diff.first is not None) is is_named
+        assert diff.may_be_unseen is not is_named
