@@ -512,9 +512,7 @@ class Archive(Closing):
         if not isinstance(handles, int) and not handles:
             raise ArchiveError("no handles to symbolicate", file=self.file)
         with in_file(self.file):
-            if self.programs and self._has_lowered_nodes:
-                raise ArchiveError("its debug handles are nodes': the command `symbolicate` has their source")
-            return symbolicate(
+            found = symbolicate(
                 [handles] if isinstance(handles, int) else list(handles),
                 known=self._lookup([handles] if isinstance(handles, int) else handles),
                 top=self.top if top is None else top,
@@ -522,6 +520,9 @@ class Archive(Closing):
                 limits=self.limits,
                 classes=self.classes if style is Style.V1_9 else None,
             )
+            if found.missing and self.programs and self._has_lowered_nodes:
+                raise ArchiveError("its debug handles are nodes': the command `symbolicate` has their source")
+            return found
 
 
 def shared_value(archive: Archive, name: str) -> object:
