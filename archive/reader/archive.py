@@ -395,7 +395,7 @@ class Archive(Closing):
 
         # `data.pkl` isn't looked at: whatever torch.save wrote has its tensors there.
         kind = COMPANION.kind if self._container is None else recognise_zip(self._container, look=False).kind
-        return Tensors(self._source, kind, self._container, self.value, self.tensor_file)
+        return Tensors(self._source, kind, self._container, self._pickles.shared_value, self.tensor_file)
 
     @cached_property
     def compiled(self) -> Mapping[str, CompiledModel]:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file
+from archive.base.patterns import pattern_of
 from archive.container.container import Container
 from archive.container.directory import has_end
 from archive.formats.record_kinds import (
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
 
     Part = tuple[str, Iterable[tuple[str, Tensor]]]
 
+MAKES_STORAGE = pattern_of(rb"Q")
+"""The instruction of pickles (``BINPERSID``) without which TorchScript's have no storage, so no tensor."""
 SAVED_INSIDE = ("serialized_state_dict.pt", "serialized_constants.pt")
 
 
@@ -91,7 +94,7 @@ class Tensors(Mapping[str, "Tensor"]):
 
     Args:
         container: the zip; None for a companion alone, which has no tensors.
-        value: returns the inert values of a record that TorchScript pickled.
+        value: returns the inert values of a record that TorchScript pickled, which stay as they are.
         tensor_file: the source, if it isn't a zip and names its tensors itself.
     """
 
@@ -239,7 +242,8 @@ class Tensors(Mapping[str, "Tensor"]):
             if name == BYTECODE:
                 part = BYTECODE.removesuffix(".pkl")
             folder = storages_of(name)
-            rows = script_tensors(self._value(name))
+            has_any = MAKES_STORAGE.search(self._source.records[name].view()) is not None
+            rows = script_tensors(self._value(name)) if has_any else ()
             prefix = "CONSTANTS.c" if name.endswith(CONSTANTS) else ""
             yield (
                 part,
