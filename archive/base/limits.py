@@ -91,9 +91,7 @@ class Allowance:
         self.taken = 0
         self.peak = 0
 
-    def take(
-        self, count: int, what: str = "", *, record: str | None = None, place: str | None = None
-    ) -> None:
+    def take(self, count: int, what: str = "", record: str | None = None, place: str | None = None) -> None:
         """Ask for memory that stays in use.
 
         Args:

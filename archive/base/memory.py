@@ -65,7 +65,7 @@ def take(count: int, what: str = "", *, record: str | None = None, place: str | 
     """Ask for memory that stays in use: see :meth:`.Allowance.take`."""
     allowance = _CURRENT.get()
     if allowance is not None:
-        allowance.take(count, what, record=record, place=place)
+        allowance.take(count, what, record, place)
 
 
 def give(count: int) -> None:
@@ -85,7 +85,7 @@ class lent:  # noqa: N801 (called like a function, like the two below)
     ) -> None:
         self._allowance, self._count = _CURRENT.get(), count
         if self._allowance is not None:
-            self._allowance.take(count, what, record=record, place=place)
+            self._allowance.take(count, what, record, place)
 
     def __enter__(self) -> None:
         """Begin the block."""

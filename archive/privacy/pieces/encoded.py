@@ -59,6 +59,8 @@ LATIN_HEADS = (
     b"\x5d\0",
 )
 """First bytes of files in Latin-1 as UTF-8, which pickles of protocol 2 have for ``bytes``."""
+LATIN_FIRST = frozenset(head[:1] for head in LATIN_HEADS)
+"""The very first of them: nearly all strings begin with another."""
 IN_LATIN = pattern_of(rb"\xc2[\x80-\x9f]|[\0-\x08]")
 """Controls, which texts in UTF-8 lack and bytes in Latin-1 have."""
 FIRST_WIDE = 0x80

@@ -22,7 +22,16 @@ import numpy as np
 from archive.base import memory
 from archive.base.patterns import pattern_of
 from archive.debuginfo import frames
-from archive.privacy.pieces.encoded import IN_LATIN, LATIN_HEADS, TENSORS, from_latin, is_file, runs, ways_in
+from archive.privacy.pieces.encoded import (
+    IN_LATIN,
+    LATIN_FIRST,
+    LATIN_HEADS,
+    TENSORS,
+    from_latin,
+    is_file,
+    runs,
+    ways_in,
+)
 from archive.privacy.pieces.escaped_layers import JSON, EscapeLayer, JsonLayer, escaped, is_json, of_json
 from archive.privacy.pieces.framed import is_text
 from archive.privacy.pieces.joined import Joined
@@ -373,7 +382,8 @@ class PieceStrings:
             with memory.lent(sum(map(len, wholes)), "texts of strings"):
                 has_controls = IN_LATIN.search(b"\n".join(wholes)) is not None
         for number, whole in enumerate(wholes):
-            if not (whole.startswith(LATIN_HEADS) or (has_controls and IN_LATIN.search(whole))):
+            is_headed = whole[:1] in LATIN_FIRST and whole.startswith(LATIN_HEADS)
+            if not (is_headed or (has_controls and IN_LATIN.search(whole))):
                 continue  # files of tensors have controls, too
             file = from_latin(whole)
             if file is None and isinstance(layer, PickleLayer) and TENSORS.match(whole):
