@@ -32,11 +32,9 @@ class Asked(Allowance):
         super().__init__(limits, memory)
         self.asked = 0
 
-    def take(
-        self, count: int, what: str = "", *, record: str | None = None, place: str | None = None
-    ) -> None:
+    def take(self, count: int, what: str = "", record: str | None = None, place: str | None = None) -> None:
         self.asked = max(self.asked, self.taken + count)
-        super().take(count, what, record=record, place=place)
+        super().take(count, what, record, place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
