@@ -68,8 +68,8 @@ if TYPE_CHECKING:
 
     Part = tuple[str, Iterable[tuple[str, Tensor]]]
 
-MAKES_STORAGE = pattern_of(rb"Q")
-"""The instruction of pickles (``BINPERSID``) without which TorchScript's have no storage, so no tensor."""
+HAS_NO_STORAGE = pattern_of(rb"[^Q]*\.")
+"""A pickle of TorchScript that is whole and lacks ``BINPERSID``, so that it has no storage, and no tensor."""
 SAVED_INSIDE = ("serialized_state_dict.pt", "serialized_constants.pt")
 
 
@@ -242,8 +242,8 @@ class Tensors(Mapping[str, "Tensor"]):
             if name == BYTECODE:
                 part = BYTECODE.removesuffix(".pkl")
             folder = storages_of(name)
-            has_any = MAKES_STORAGE.search(self._source.records[name].view()) is not None
-            rows = script_tensors(self._value(name)) if has_any else ()
+            is_without = HAS_NO_STORAGE.fullmatch(self._source.records[name].view()) is not None
+            rows = () if is_without else script_tensors(self._value(name))
             prefix = "CONSTANTS.c" if name.endswith(CONSTANTS) else ""
             yield (
                 part,
