@@ -157,7 +157,7 @@ def _called(tree: Tree, tables: list[int]) -> list[list[bytes]]:
     sizes = np.diff(instructions.first)
     low, most = (np.repeat(each, sizes) for each in (operators.first[:-1], np.diff(operators.first)))
     calling = _are(tree, codes, CALLING)
-    wrong = calling & ((tree.kinds(x) != ValueKind.INT) | (tree.value[x] < 0) | (tree.value[x] >= most))
+    wrong = calling & (~tree.are(x, ValueKind.INT) | (tree.value[x] < 0) | (tree.value[x] >= most))
     if wrong.any():
         raise PickleMismatch(0, f"one of {int(most[wrong][0])} operators", int(x[wrong][0]))
     strings = np.full(len(codes), -1, np.int64)

@@ -78,9 +78,9 @@ def _bytes_of_values(tree: Tree) -> int:
     """Bytes of memory that the values of all nodes take, with texts and names as ASCII."""
     kinds = tree.kinds(np.arange(len(tree.value)))
     objects = int(SIZE[kinds].sum())
-    in_dicts = tree.spans(np.flatnonzero(kinds == ValueKind.DICT))[1]
+    in_dicts = tree.spans(np.flatnonzero(kinds == ValueKind.DICT.value))[1]
     items = PART_BYTES * len(tree.children) + PAIR_BYTES * int(in_dicts.sum())
-    names = int(tree.value[kinds == ValueKind.GLOBAL].sum())
+    names = int(tree.value[kinds == ValueKind.GLOBAL.value].sum())
     return objects + items + names + int(tree.strings.length.sum())
 
 

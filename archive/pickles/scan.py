@@ -108,14 +108,18 @@ KIND_NUMBERS = tuple(KIND.tolist())
 OBJECTS = (ValueKind.OBJECT, ValueKind.REDUCE)
 HEADS = {BINUNICODE: 5, BINUNICODE8: 9, LONG1: 2}
 """Bytes of an instruction that are needed to read its length."""
+ARGUMENTS = len(Argument)
 FORMS = {
-    Argument.U8: "u1",
-    Argument.U16: "<u2",
-    Argument.I32: "<i4",
-    Argument.U32: "<u4",
-    Argument.TEXT32: "<u4",
-    Argument.TEXT64: "<i8",
-    Argument.F64: ">i8",
+    argument.value: np.dtype(form)
+    for argument, form in (
+        (Argument.U8, "u1"),
+        (Argument.U16, "<u2"),
+        (Argument.I32, "<i4"),
+        (Argument.U32, "<u4"),
+        (Argument.TEXT32, "<u4"),
+        (Argument.TEXT64, "<i8"),
+        (Argument.F64, ">i8"),
+    )
 }
 """The type of the number after an opcode, by the layout of its argument, if that is a plain one."""
 _u32, _u64 = (Struct(form).unpack_from for form in ("<I", "<Q"))
@@ -472,11 +476,11 @@ def _numbers(data: np.ndarray, op: np.ndarray, at: np.ndarray) -> np.ndarray:
     """The plain numbers after some opcodes (n); 0 where there is none."""
     layout = lookup(LAYOUT, op)
     numbers = np.zeros(len(op), np.int64)
-    there = np.bincount(layout, minlength=len(Argument))
+    there = np.bincount(layout, minlength=ARGUMENTS)
     for argument, form in FORMS.items():
         if there[argument]:
             where = np.flatnonzero(layout == argument)
-            size = len(data) - np.dtype(form).itemsize + 1
+            size = len(data) - form.itemsize + 1
             numbers[where] = np.ndarray(size, form, data, strides=(1,))[at[where] + 1]
     return numbers
 

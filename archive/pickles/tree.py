@@ -67,6 +67,11 @@ class Tree:
         """The kinds of some nodes, as numbers of ``ValueKind``."""
         return lookup(KIND, self.tokens.op[nodes])
 
+    def are(self, nodes: np.ndarray, kind: ValueKind) -> np.ndarray:
+        """Whether each of some nodes is of a kind (n)."""
+        fits: np.ndarray = self.kinds(nodes) == kind.value  # NumPy compares with a member ten times slower
+        return fits
+
     def spans(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the children of some nodes begin in ``children``, and how many each has; others have 0."""
         number = self.value[nodes]

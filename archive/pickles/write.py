@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from array import array
 from io import BytesIO
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ CHUNK = 1 << 12
 """Integers that become instructions at once."""
 PART = 1 << 16
 """Bytes of a pickle that are received at once."""
-FEW = 64
+FEW = 256
 """Integers that become instructions one by one."""
 MEMO_BYTES, TEXT_BYTES = 140, 250
 """Bytes of memory that a value that others refer to takes, and a text besides its length."""
@@ -92,8 +92,7 @@ class Integers:
         """The instructions for the integers from ``begin`` to ``end``."""
         if begin < self._begin or end > self._end:
             if not self._begin <= begin <= self._end:  # out of order, and then mostly few
-                values = self._values[begin:end]
-                return integers(values)[0] if len(values) > FEW else b"".join(map(integer, values.tolist()))
+                return integers(self._values[begin:end])[0]
             self._begin, self._end = begin, max(end, begin + CHUNK)
             self._data, self._start = integers(self._values[begin : self._end])
         first = self._begin
@@ -116,9 +115,12 @@ class Run(NamedTuple):
 def rows_of(runs: Sequence[Run], begin: int, end: int) -> list[bytes]:
     """The bytes of some rows, with all runs concatenated."""
     columns = [run.values[begin:end] for run in runs]
-    if end - begin == 1:
-        numbers = [integer(int(column[0])) for column in columns]
-        return [b"".join([run.head + number + run.tail for run, number in zip(runs, numbers, strict=True)])]
+    if (end - begin) * len(runs) <= FEW:
+        written = [
+            [run.head + integer(value) + run.tail for value in column.tolist()]
+            for run, column in zip(runs, columns, strict=True)
+        ]
+        return [b"".join(row) for row in zip(*written, strict=True)]
     around = [(run.head, run.tail) for run in runs]
     data, ends = _integers(np.stack(columns, 1).reshape(-1), around)
     bounds = [0, *ends[len(runs) - 1 :: len(runs)].tolist()]
@@ -127,6 +129,9 @@ def rows_of(runs: Sequence[Run], begin: int, end: int) -> list[bytes]:
 
 def integers(values: np.ndarray) -> tuple[bytes, array[int]]:
     """The instructions for integers of 64 bits: their bytes, where each begins and the last ends (n + 1)."""
+    if len(values) <= FEW:
+        parts = list(map(integer, values.tolist()))
+        return b"".join(parts), array("q", accumulate(map(len, parts), initial=0))
     parts, start = [], array("q", [0])
     for low in range(0, len(values), CHUNK):
         data, ends = _integers(values[low : low + CHUNK])

@@ -298,7 +298,7 @@ def constants_of_bytecode(data: memoryview) -> set[str]:
         tree = read_trees([Pickle(BYTECODE, data)], [False])
         texts = tree.strings.copies()
         markers = [number for number, text in enumerate(texts) if text in CONSTANTS]
-        is_text = tree.kinds(np.arange(len(tree.value))) == ValueKind.TEXT
+        is_text = tree.are(np.arange(len(tree.value)), ValueKind.TEXT)
         nodes = np.flatnonzero(is_text & np.isin(tree.value, markers))
         places = np.flatnonzero(np.isin(tree.children, nodes))
         second = places[np.isin(places, tree.bounds)] + 1  # the second item of a tuple that begins so

@@ -68,7 +68,7 @@ class Tuple(Declaration):
         """The columns of each field, by its name."""
         (first, count), width = tree.spans(nodes), len(self.fields)
         fits = count >= width if self.more else count == width
-        expect(nodes, (tree.kinds(nodes) == ValueKind.TUPLE) & fits, self.expected)
+        expect(nodes, tree.are(nodes, ValueKind.TUPLE) & fits, self.expected)
         columns = {}
         for place, (name, field) in enumerate(self.fields.items()):
             try:
@@ -254,7 +254,7 @@ class Sequence(Declaration):
     def take(self, tree: Tree, nodes: Ints) -> Ragged:
         skip = int(self.head is not None)
         first, count = tree.spans(nodes)
-        good = (tree.kinds(nodes) == ValueKind.TUPLE) & (count >= skip)
+        good = tree.are(nodes, ValueKind.TUPLE) & (count >= skip)
         expect(nodes, good, self.expected or ("a tuple with a head" if skip else "a tuple"))
         head = None if self.head is None else self.head.take(tree, tree.children[first])
         first += skip
@@ -344,7 +344,7 @@ class IntList(Declaration):
 
     @gathering
     def take(self, tree: Tree, nodes: Ints) -> Ragged:
-        expect(nodes, tree.kinds(nodes) == ValueKind.REDUCE, "build_intlist([...])")
+        expect(nodes, tree.are(nodes, ValueKind.REDUCE), "build_intlist([...])")
         call, _ = tree.spans(nodes)
         callee = tree.children[call]
         for node in distinct(callee).tolist():
@@ -352,9 +352,9 @@ class IntList(Declaration):
                 raise PickleMismatch(int(np.flatnonzero(callee == node)[0]), "build_intlist([...])", node)
         arguments = tree.children[call + 1]
         first, count = tree.spans(arguments)
-        expect(nodes, (tree.kinds(arguments) == ValueKind.TUPLE) & (count == 1), "one list")
+        expect(nodes, tree.are(arguments, ValueKind.TUPLE) & (count == 1), "one list")
         lists = tree.children[first]
-        expect(lists, tree.kinds(lists) == ValueKind.LIST, "a list")
+        expect(lists, tree.are(lists, ValueKind.LIST), "a list")
         dtype = tree.value.dtype if self.narrow else np.dtype(np.int64)
         return _take_integers(tree, lists, dtype)
 

@@ -39,7 +39,7 @@ class Int(Declaration):
 
     def take(self, tree: Tree, nodes: Ints) -> Ints:
         memory.take(NUMBER_WIDTH * len(nodes), "columns")
-        expect(nodes, tree.kinds(nodes) == ValueKind.INT, "an int")
+        expect(nodes, tree.are(nodes, ValueKind.INT), "an int")
         values = tree.value[nodes]
         expect(
             nodes,
@@ -70,7 +70,7 @@ class String(Declaration):
     def take(self, tree: Tree, nodes: Ints) -> Ints:
         """The texts' indices in the tree's strings (n)."""
         memory.take(NUMBER_WIDTH * len(nodes), "columns")
-        expect(nodes, tree.kinds(nodes) == ValueKind.TEXT, self.expected)
+        expect(nodes, tree.are(nodes, ValueKind.TEXT), self.expected)
         return tree.value[nodes].astype(np.int64)
 
     def index(self, tree: Tree, node: int) -> int:
@@ -122,7 +122,7 @@ class Optional(Declaration):
     @gathering
     def take(self, tree: Tree, nodes: Ints) -> Any:  # noqa: ANN401
         """The item's columns; references and indices are -1 where the value is None."""
-        there = np.flatnonzero(tree.kinds(nodes) != ValueKind.NONE)
+        there = np.flatnonzero(~tree.are(nodes, ValueKind.NONE))
         try:
             columns = self.item.take(tree, nodes[there])
         except PickleMismatch as mismatch:

@@ -152,7 +152,7 @@ class Chain(Declaration):
             links = np.flatnonzero(seen)
             del seen
         inner = self._inner(tree, links)
-        following = np.where(tree.kinds(inner) == ValueKind.NONE, -1, np.searchsorted(links, inner))
+        following = np.where(tree.are(inner, ValueKind.NONE), -1, np.searchsorted(links, inner))
         depth = sums_along(following, np.ones(len(links), np.int64))
         if depth.max(initial=0) > memory.limits().frames:
             name, at = tree.tokens.place(int(links[depth.argmax()]))
@@ -171,7 +171,7 @@ class Chain(Declaration):
         new = nodes
         rounds = 0
         while len(new):
-            good = (tree.kinds(new) == ValueKind.TUPLE) & (tree.spans(new)[1] == width)
+            good = tree.are(new, ValueKind.TUPLE) & (tree.spans(new)[1] == width)
             if not good.all():
                 culprit = int(new[np.flatnonzero(~good)[0]])
                 mismatch = PickleMismatch(0, f"a tuple of {width}", culprit)
@@ -179,7 +179,7 @@ class Chain(Declaration):
             seen[new] = True
             with memory.lent(LINK_BYTES * len(new), "columns"):
                 inner = self._inner(tree, new)
-                further = inner[(tree.kinds(inner) != ValueKind.NONE) & ~seen[inner]]
+                further = inner[~tree.are(inner, ValueKind.NONE) & ~seen[inner]]
                 new = distinct(further)
             rounds += 1
             if rounds > memory.limits().frames:
