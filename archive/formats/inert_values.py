@@ -86,36 +86,49 @@ def _bytes_of_values(tree: Tree) -> int:
 
 def _valued(tree: Tree, root: int) -> object:
     """The value of a node."""
-    # Depth first without recursion, because a pickle may be deeper than Python's stack: a node is visited
-    # twice, first to put its parts on the stack, then to be made from them.
+    # Depth first without recursion, because a pickle may be deeper than Python's stack: a node that holds
+    # others is visited twice, first to value its parts and put those on the stack that hold others, then to
+    # be made from them.
     values: list[object] = [_NEW] * len(tree.value)
     kinds = tree.kinds(np.arange(len(tree.value))).tobytes()
+    numbers, bounds, children = tree.value.data, tree.bounds.data, tree.children.data
     stack = [root]
-    depth = 0
+    depth, deepest = 0, memory.limits().depth
     while stack:
         node = stack[-1]
-        opened = values[node] is _OPENED
-        if not opened and values[node] is not _NEW:
+        held = values[node]
+        if held is not _NEW and held is not _OPENED:
             stack.pop()
             continue
-        parts = tree.items(node) if kinds[node] in HOLDERS else []
+        if kinds[node] not in HOLDERS:
+            values[node] = _plain(tree, node, kinds[node], numbers[node])
+            continue
+        number = numbers[node]
+        parts = children[bounds[number] : bounds[number + 1]].tolist()
         if node in tree.states:
             parts.append(tree.states[node])
-        if not opened and depth >= memory.limits().depth:
-            name, at = tree.tokens.place(node)
-            raise LimitError("depth", memory.limits().depth, depth + 1, record=name, place=f"byte {at}")
-        if opened or not parts:
-            depth -= opened
-            values[node] = _value(tree, node, kinds[node], [values[part] for part in parts])
-            stack.pop()
-            continue
-        values[node] = _OPENED
-        depth += 1
-        for part in reversed(parts):
-            if values[part] is _OPENED:
-                raise tree.tokens.fault(node, "a value that holds itself")
-            if values[part] is _NEW:
-                stack.append(part)
+        if held is _OPENED:
+            depth -= 1
+        else:
+            values[node] = _OPENED
+            first = None
+            for part in reversed(parts):
+                if values[part] is _OPENED:
+                    raise tree.tokens.fault(node, "a value that holds itself")
+                if values[part] is _NEW:
+                    first = part
+                    if kinds[part] in HOLDERS:
+                        stack.append(part)
+                    else:
+                        values[part] = _plain(tree, part, kinds[part], numbers[part])
+            if first is not None and depth + 1 >= deepest:
+                name, at = tree.tokens.place(first)
+                raise LimitError("depth", deepest, depth + 2, record=name, place=f"byte {at}")
+            if stack[-1] != node:
+                depth += 1
+                continue
+        values[node] = _holder(tree, node, kinds[node], [values[part] for part in parts])
+        stack.pop()
     return values[root]
 
 
@@ -151,20 +164,22 @@ def is_member(value: Inert) -> bool:
     )
 
 
-def _value(tree: Tree, node: int, kind: int, parts: list[object]) -> object:
+def _plain(tree: Tree, node: int, kind: int, number: int) -> object:
+    """The value of a node that holds no others."""
     if kind == INT:
-        return int(tree.value[node])
+        return number
+    if kind == TEXT:
+        written = bytes(tree.strings.data(number))  # its memory was asked for as ASCII
+        return written.decode() if written.isascii() else charged(written)
     if kind == BOOL:
         return bool(tree.tokens.op[node] == NEWTRUE)
-    if kind == NONE:
-        return None
     if kind == FLOAT:
-        return float_of(int(tree.value[node]).to_bytes(8, "big", signed=True))
-    if kind == TEXT:
-        written = bytes(tree.strings.data(int(tree.value[node])))  # its memory was asked for as ASCII
-        return written.decode() if written.isascii() else charged(written)
-    if kind == GLOBAL:
-        return Global(*tree.names(node))
+        return float_of(number.to_bytes(8, "big", signed=True))
+    return None if kind == NONE else Global(*tree.names(node))
+
+
+def _holder(tree: Tree, node: int, kind: int, parts: list[object]) -> object:
+    """The value of a node that holds others."""
     if kind == LIST:
         return parts
     if kind == DICT:
