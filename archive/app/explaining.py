@@ -67,6 +67,7 @@ class ExplainerStats:
         late: errors and events that stayed, since the time was over, or a text was too long.
         failed: those that stayed because something went wrong.
         last_problem: the last thing that did; "" if nothing did.
+        last_left: why the last failure of ``left`` stayed, as ``symbolicate`` notes it; "" if it has no note.
     """
 
     explained: int = 0
@@ -74,6 +75,7 @@ class ExplainerStats:
     late: int = 0
     failed: int = 0
     last_problem: str = ""
+    last_left: str = ""
 
 
 class Explainer(Closing):
@@ -125,7 +127,7 @@ class Explainer(Closing):
         self._seconds = seconds
         self._short = replace(limits, output=min(limits.output, MOST_OF_TEXT))
         self._counts = Counter[str]()
-        self._problem = ""
+        self._problem = self._last_left = ""
         self._is_closed = False
 
     def close(self) -> None:
@@ -154,7 +156,7 @@ class Explainer(Closing):
     def stats(self) -> ExplainerStats:
         """What it has made of errors and events so far."""
         with self._models.opened.lock:
-            return ExplainerStats(**self._counts, last_problem=self._problem)
+            return ExplainerStats(**self._counts, last_problem=self._problem, last_left=self._last_left)
 
     # Logs
 
@@ -289,6 +291,8 @@ class Explainer(Closing):
         explainer.causes.room = MOST_OF_TEXT
         explained = b"".join(explainer.explain([log]))
         self._count(explained=explainer.explained, left=explainer.unknown)
+        if explainer.unknown:
+            self._last_left = explainer.notes[-1] if explainer.notes else ""
         causes = sorted(explainer.causes.top(), key=lambda group: group.first)
         return explained.decode("utf-8", "surrogatepass") if causes else text, causes
 

@@ -187,3 +187,13 @@ def test_parts_of_archives_of_any_release_lead_to_the_model(release: str, name: 
         assert {lines[:1] for lines in found} > {("16",), ("17",), ("28",)}, (
             "Python's stacks, innermost first"
         )
+
+
+def test_a_scripted_module_with_a_lowered_part_says_that_it_cannot_be_lowered_further() -> None:
+    lowered = lower(Model(), "aten", paths=["encoder"])
+    with pytest.raises(LoweringError, match=r"^its part encoder is lowered already, .* one after another$"):
+        lower(lowered, "aten", paths=["blocks.1"])
+    model = Model()
+    expected = model(X)
+    model.encoder = lower(model.encoder, "aten")
+    assert torch.equal(lower(model, "aten", paths=["blocks.1"])(X), expected)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.backend.lower.wrappers import lowered_parts
 from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ def _with_replaced_parts(
     module: torch.jit.ScriptModule, paths: Sequence[str], lower: Lower
 ) -> torch.jit.ScriptModule:
     """A copy of a scripted module with its parts lowered."""
+    for part in lowered_parts(module._c):
+        raise LoweringError(
+            f"{f'its part {part}' if part else 'the module'} is lowered already, and PyTorch does not copy a scripted module with such a part; "
+            "name all paths at once, or lower the parts of the eager module, one after another"
+        )
     types = {path: part._c._type().annotation_str for path, part in module.named_modules()}
     for path in paths:
         same = [other for other in types if types[other] == types[path] and other != path]
