@@ -76,7 +76,7 @@ def command(
     examples: int,
     reader: FileReader,
 ) -> ExitStatus:
-    """List what files reveal to strangers about their builders: paths, names, source text, keys.
+    """List what files reveal about their builders: absolute paths, names, source text, keys.
 
     Every text of a file is read, as stored and inflated: in pickles, JSON, zips in zips, companions, shared
     objects, the headers of safetensors, GGUF and ONNX, in UTF-8, UTF-16 and UTF-32, with escapes undone, in
@@ -236,4 +236,4 @@ class _LeakSearch:
         failed = len(self._statuses) - well - findings
         unread = f", {failed:,} could not be read" if failed else ""
         files = counted(len(self._statuses), "file")
-        return f"{files}: {well:,} without, {findings:,} with findings{unread}"
+        return f"{files}: {well:,} without, {findings:,} with findings (numbers of different texts){unread}"

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.base.quick_dataclass import dataclass
+from archive.formats.exported.loaded import given_text
+from archive.reader.lookups.nodes import DELEGATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +20,19 @@ if TYPE_CHECKING:
 
 TARGET = ("AOTI_DEVICE_KEY", "AOTI_PLATFORM", "AOTI_MACHINE", "AOTI_CPU_ISA", "AOTI_COMPUTE_CAPABILITY")
 """What a model was compiled for, as its metadata calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredPartition:
+    """A part of a program that a backend runs.
+
+    Attributes:
+        backend: its name; "" where the node is not recorded.
+        nodes: the nodes that it runs, each with its debug handle; none without metadata.
+    """
+
+    backend: str
+    nodes: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +47,7 @@ class ProgramSummary:
         traced: nodes whose stack trace is recorded.
         modules: different module instances that nodes were made in.
         metadata_bytes: characters of JSON between the braces of the metadata of all nodes.
+        lowered: the partitions that ``archive.backend`` lowered, by the name of their graph.
     """
 
     release: str
@@ -41,6 +57,7 @@ class ProgramSummary:
     traced: int
     modules: int
     metadata_bytes: int
+    lowered: Mapping[str, LoweredPartition]
 
 
 def program_facts(programs: Mapping[str, Program]) -> dict[str, ProgramSummary]:
@@ -56,8 +73,22 @@ def program_facts(programs: Mapping[str, Program]) -> dict[str, ProgramSummary]:
             sum(site.trace is not None for site in sites),
             len({module.path for site in sites for module in site.modules}),
             sum(len(dumps(site.metadata)) - len("{}") for site in sites),
+            _lowered(program),
         )
     return facts
+
+
+def _lowered(program: Program) -> dict[str, LoweredPartition]:
+    """The partitions of a program that a backend runs, in the order in which it calls them."""
+    partitions: dict[str, LoweredPartition] = {}
+    for site in program.sites.values():
+        if site.scopes and (caller := program.sites[site.holder]).target == DELEGATE:
+            name = site.scopes[-1].name
+            if name not in partitions:
+                partitions[name] = LoweredPartition(given_text(caller, "backend"), {})
+            if site.handle is not None:
+                partitions[name].nodes[site.name] = int(site.handle)
+    return partitions
 
 
 @dataclass(frozen=True, slots=True)

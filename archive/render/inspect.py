@@ -95,9 +95,11 @@ def inspection_text(facts: Inspection) -> Printed:
     for name, record in facts.records.items():
         kind = Bold(record.kind) if record.kind.group is Group.DEBUG else record.kind
         records.add(name, record.size, record.stored_size, kind, record.holds)
-    return [*head, *_tables(facts, "programs", "compiled"), records, *tail]
+    return [*head, *_tables(facts, "programs", "compiled"), records, *_partitions(facts.programs), *tail]
 
 
+MOST_NODES = 6
+"""Nodes of a lowered part that are listed."""
 _RECORD: list[tuple[str, Holds]] = [
     ("record", "name"),
     ("bytes", "number"),
@@ -223,7 +225,7 @@ def listing_text(facts: ZipListing) -> Printed:
     for name, record in facts.records.items():
         files.add(name, record.size, record.stored_size, record.kind)
     tables = _tables(facts, "tensors", "programs", "compiled", "methods")
-    return [*head, "", *tables, files]
+    return [*head, "", *tables, files, *_partitions(facts.programs)]
 
 
 def _tensors_table(tensors: Mapping[str, TensorFacts]) -> FittedTable:
@@ -263,6 +265,18 @@ def _programs_table(programs: Mapping[str, ProgramSummary]) -> FittedTable:
         counts = facts.nodes, facts.graphs, facts.traced, facts.modules, facts.metadata_bytes
         table.add(name, facts.release, facts.schema, *counts)
     return table
+
+
+def _partitions(programs: Mapping[str, ProgramSummary]) -> Iterator[str]:
+    """A line on each part of a program that a backend runs, below an empty one; PyTorch runs the rest."""
+    lowered = [each for program in programs.values() for each in program.lowered.items()]
+    if lowered:
+        yield ""
+    for name, part in lowered:
+        nodes = ", ".join(f"{node} {handle}" for node, handle in islice(part.nodes.items(), MOST_NODES))
+        more = f" and {len(part.nodes) - MOST_NODES:,} more" if len(part.nodes) > MOST_NODES else ""
+        handles = f"nodes with handles {nodes}{more}" if nodes else "handles of its nodes not in this file"
+        yield f"lowered {name}: backend {part.backend or '(not recorded)'}, {handles}"
 
 
 def _methods_table(methods: Mapping[str, InstructionFacts]) -> FittedTable:

@@ -90,7 +90,7 @@ def _described(facts: Redaction) -> Iterator[str]:
         yield f"{counted(mapped, 'text')} in mapped parts of shared objects cannot be removed"
     if facts.in_code:
         lines = counted(facts.in_code, "line")
-        yield f"{lines} of source text in generated code or bytecode, too, which PyTorch runs"
+        yield f"stays: {lines} of source text that PyTorch also runs, as generated code or bytecode"
     yield from _kept(facts)
     yield from _too_short(facts)
     yield from _unseen(facts)

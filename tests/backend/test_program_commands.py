@@ -64,6 +64,22 @@ def test_symbolicate_prints_the_source_of_a_handle(tmp_path: Path) -> None:
     assert b"no node '17'" in unknown.stderr
 
 
+def test_inspect_names_the_backend_and_the_nodes_of_each_partition(tmp_path: Path) -> None:
+    model, small, companion = tmp_path / "m.pt2", tmp_path / "s.pt2", tmp_path / "s.ptdbg"
+    torch.export.save(lower(exported(Failing(), torch.arange(3)), "aten"), model)
+    commands.well("split", model, "-o", small, "-c", companion)
+    (facts,) = json.loads(commands.well("inspect", model, "--json"))["files"]
+    assert facts["programs"]["model"]["lowered"] == {
+        "lowered_0": {"backend": "aten", "nodes": {"embedding": 0, "relu": 1, "add": 2}}
+    }
+    printed = "\n".join(commands.well("inspect", file) for file in (model, small, companion))
+    assert [line for line in printed.splitlines() if line.startswith("lowered ")] == [
+        "lowered lowered_0: backend aten, nodes with handles embedding 0, relu 1, add 2",
+        "lowered lowered_0: backend aten, handles of its nodes not in this file",
+        "lowered lowered_0: backend (not recorded), nodes with handles embedding 0, relu 1, add 2",
+    ]
+
+
 def test_a_log_of_a_split_program_is_explained_by_its_companion(tmp_path: Path) -> None:
     model, small, companion = tmp_path / "m.pt2", tmp_path / "s.pt2", tmp_path / "s.ptdbg"
     torch.export.save(lower(exported(Failing(), torch.arange(3)), "aten"), model)

@@ -97,9 +97,10 @@ def _with_replaced_parts(
 ) -> torch.jit.ScriptModule:
     """A copy of a scripted module with its parts lowered."""
     for part in lowered_parts(module._c):
+        where = f"its part {part}" if part else "the module"
         raise LoweringError(
-            f"{f'its part {part}' if part else 'the module'} is lowered already, and PyTorch does not copy a scripted module with such a part; "
-            "name all paths at once, or lower the parts of the eager module, one after another"
+            f"{where} is lowered already, and PyTorch does not copy a scripted module with such a part; name "
+            "all paths at once, or lower the parts of the eager module, one after another"
         )
     types = {path: part._c._type().annotation_str for path, part in module.named_modules()}
     for path in paths:

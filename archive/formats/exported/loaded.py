@@ -180,6 +180,13 @@ def held_graphs(site: NodeSite) -> Iterator[tuple[str, object]]:
             yield str(graph.get("name")), graph.get("graph")
 
 
+def given_text(site: NodeSite, name: str) -> str:
+    """The text that a node takes under a name; "" if it takes none, or its record is not there."""
+    given = [part.get("arg") for part in _parts(site, "inputs") if part.get("name") == name]
+    text = given[0].get("as_string") if given and isinstance(given[0], dict) else None
+    return text if isinstance(text, str) else ""
+
+
 def _parts(site: NodeSite, key: str) -> list[dict[str, Any]]:
     """The objects in a list of a node's record."""
     parts = (site.record or {}).get(key)
