@@ -23,18 +23,24 @@ have a node with the very same statement. So a statement counts as a node's only
 
 A companion has no arguments, and doesn't know every line before a node's: the line must not come before those
 that it knows.
+
+Python before 3.13 shows no statement where nobody catches the error. The operator is not known then, and the
+message rules nodes of the line out (:mod:`~archive.failures.messages`). If it leaves a single one, whose
+operator is known to print it, that one is explained, and a note says by what.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.errors import one_line
 from archive.base.strings import decoded
 from archive.failures.failure import MAX_LINES, Answer, Failure
 from archive.failures.held_graphs import COLOUR, Caller, GraphCall, call_above, holder_below
-from archive.failures.messages import message_of
+from archive.failures.messages import contradicted, known_message, message_of, prints
 from archive.failures.nodes import (
     MOST_SAID,
     TAIL,
@@ -77,6 +83,7 @@ NOT_SHOWN = (
     "a frame of generated code does not show its statement, so nothing says which graph failed "
     "(Python before 3.13 shows none for errors that nobody catches; logging.exception does)"
 )
+BY_MESSAGE = "by its line and the message: no statement is shown"
 INSIDE = "a graph inside another may have it, and no frame shows the node that holds the graph"
 TRACED = "PyTorch may have traced its graph again, with other names, so nothing says which node of it failed"
 OTHERS = (
@@ -226,6 +233,10 @@ class EvalFailure(Failure):
             return answer_of(archive, self, self.what, certain, lambda node: node.text.removesuffix("\n"))
         programs, is_possible = archive.programs, True
         if not self.is_whole:
+            if self._is_unshown:
+                possible = [each for each in possible if not contradicted(each[0].site.target, self._known)]
+            if self._is_unshown and (only := self._by_message(archive, possible)):
+                return only
             why = _why(possible, NOT_SHOWN)
         elif possible or self._nodes(archive, self.statements[:-1]):
             why = _why(possible, TRACED)
@@ -239,6 +250,28 @@ class EvalFailure(Failure):
         else:
             return answer_of(archive, self, self.what, [], lambda node: node.text)
         return Answer(self, None, ((0, f"{self.what}: {why}"),), is_possible=is_possible)
+
+    @property
+    def _is_unshown(self) -> bool:
+        """Whether the innermost frame is there, of a graph that the file has, and shows no statement."""
+        is_traced = any(each.is_traced for each in self.statements)
+        return not (self.statements[-1].name or is_traced or len(self.statements) == MAX_FRAMES)
+
+    @property
+    def _known(self) -> str:
+        """The message, if it is one of PyTorch's operators; "" for another one."""
+        return known_message(self.said[0]) if self.said else ""
+
+    def _by_message(self, archive: Archive, possible: Sequence[tuple[ProgramNode, Fit]]) -> Answer | None:
+        """The answer of the only node that may have printed the message, and does; None if nothing says so."""
+        if len(possible) != 1 or self.statements[0].call.caller is Caller.UNSEEN:
+            return None
+        node, _ = possible[0]
+        if not prints(node.site.target, self._known):
+            return None
+        answer = answer_of(archive, self, self.what, [node], lambda node: node.text.removesuffix("\n"))
+        note = f"{self.what}: taken as {one_line(node.label)}, {BY_MESSAGE}"
+        return answer if answer.text is None else replace(answer, notes=(*answer.notes, (0, note)))
 
     def _nodes(self, archive: Archive, statements: Sequence[NodeStatement]) -> list[tuple[ProgramNode, Fit]]:
         """The nodes that the innermost of some statements may be of; none where there are no statements."""

@@ -3,7 +3,8 @@
 A program that was lowered in parts names the handle of a node in the same words.
 
 A reading of the digits (``handles``) is contradicted where its operator does not print the message above
-(``messages``).
+(``messages``), and so is a node that has the handle. Only digits that name the archive are stronger: their
+place is explained, and a note says what contradicts it.
 
 PyTorch prints the handles at which an operation failed last in a thread. If it refuses the arguments of a
 method, which it checks before the method's first operation, these are an earlier failure's, maybe of another
@@ -22,7 +23,7 @@ from archive.base.spending import Recent
 from archive.base.strings import decoded
 from archive.failures.failure import Answer, Failure, FailureCause, place_of, why_left
 from archive.failures.handles import CALLS, HandleSplits
-from archive.failures.messages import cannot_print, known_message, refused_method, wording
+from archive.failures.messages import MAX_SHOWN, contradicted, known_message, refused_method, wording
 from archive.failures.nodes import answer_of
 from archive.failures.printed import HANDLES_NOT_FOUND
 from archive.formats.bytecode import INTERFACE_CALL
@@ -41,10 +42,11 @@ if TYPE_CHECKING:
     from archive.reader.facts import Facts
     from archive.reader.lookups.nodes import ProgramNode
 
-NO_LOWERED = "no lowered node of this archive has it: the failure is another model's"
+OTHERS = "the failure is another model's"
+NO_LOWERED = f"no lowered node of this archive has it: {OTHERS}"
+NOTHING_RUNS = "no operator runs there, and only operators print"
+UNLIKELY = "as far as measured; the handle names this model, so the message may be of another failure"
 REFUSED = "PyTorch refused the arguments of %s before an operation ran: the handles are an earlier failure's"
-MAX_MESSAGE_SHOWN = 100
-"""Characters of a message in a note."""
 MAX_READINGS_LISTED = 3
 MAX_HANDLE_DIGITS = 20
 """Digits of a debug handle, which has 64 bits."""
@@ -169,8 +171,17 @@ class LiteAnswers:
     def _lowered_answer(self, failure: LiteFailure) -> Answer:
         """The answer of a program: a backend names the one operation of a partition that failed."""
         nodes = self._lowered.get(failure.digits, [])
-        if nodes:
-            return answer_of(self._archive, failure, failure.what, nodes, attrgetter("text"))
+        against = {
+            node: why
+            for node in nodes
+            if (why := contradicted(node.site.target, failure.message, in_backend=True))
+        }
+        left = [node for node in nodes if node not in against]
+        if left:
+            return answer_of(self._archive, failure, failure.what, left, attrgetter("text"))
+        if against:
+            note = f"{failure.what}: {next(iter(against.values()))}: {OTHERS}"
+            return Answer(failure, None, ((0, note),))
         why = why_no_traces(self._archive)
         said = why or (NO_LOWERED if self._lowered else why_no_handles(self._archive))
         note = f"{failure.what}: {said}"
@@ -202,9 +213,10 @@ class LiteAnswers:
         if len(readings.likeliest) > 1:
             return (), f"{shown}: may be {_listed(readings.likeliest)}, and nothing says which"
         chosen, *others = readings.left
-        if others:
-            return chosen, f"{shown}: taken as {_listed([chosen])}, may also be {_listed(others)}"
-        return chosen, ""
+        notes = [f"taken as {_listed([chosen])}, may also be {_listed(others)}"] if others else []
+        if why := self._contradicted(chosen, failure.message):
+            notes.append(f"{why}, {UNLIKELY}")
+        return chosen, f"{shown}: {'; '.join(notes)}" if notes else ""
 
     def _readings_of(self, failure: LiteFailure) -> Readings:
         """The readings of a failure's handles; joined ones are split once for each wording of a message."""
@@ -237,18 +249,18 @@ class LiteAnswers:
         if failure.refused:
             left = [handles for handles in fitting if self._calls(handles[0], failure.refused)]
             return Readings(fitting, left, self.splits.likeliest(left))
-        left = [handles for handles in fitting if not self._is_contradicted(handles, failure.message)]
+        left = [handles for handles in fitting if not self._contradicted(handles, failure.message)]
         if not left and self.splits.names_archive(failure.digits):
             left = fitting
         return Readings(fitting, left, self.splits.likeliest(left))
 
-    def _is_contradicted(self, handles: tuple[int, ...], message: str) -> bool:
-        """Whether the innermost operator cannot have printed the message; a backend's always may."""
+    def _contradicted(self, handles: tuple[int, ...], message: str) -> str:
+        """What rules out that the innermost operation printed a message, in words; "" where it may have."""
         handle = handles[0]
         known = self.splits.operations
-        if not message or known[handle].method < 0:
-            return False
-        return known.runs_nothing(handle) or cannot_print(known.operator(handle), message)
+        if message and known.runs_nothing(handle):
+            return f"{NOTHING_RUNS} {message[:MAX_SHOWN]!r}"
+        return contradicted(known.operator(handle), message, in_backend=known[handle].method < 0)
 
     def _calls(self, handle: int, method: str) -> bool:
         """Whether an instruction may call a method through an interface; none calls one of the top module."""
@@ -261,17 +273,12 @@ class LiteAnswers:
             return known.operator(handle).encode().startswith(CALLS)
         return instruction == (INTERFACE_CALL, name.encode())
 
-    def _why(self, failure: LiteFailure, contradicted: list[tuple[int, ...]]) -> str:
-        """The reason that handles are not explained."""
+    def _why(self, failure: LiteFailure, fitting: list[tuple[int, ...]]) -> str:
+        """The reason that handles are not explained, though maybe some fit."""
         if failure.no_line:
             return failure.no_line
-        if contradicted:
-            handle = contradicted[0][0]
-            if self.splits.operations.runs_nothing(handle):
-                what = "no operator runs there, and only operators print"
-            else:
-                what = f"{self.splits.operations.operator(handle)} does not print"
-            return f"{what} {failure.message[:MAX_MESSAGE_SHOWN]!r}: the failure is another model's"
+        if fitting:
+            return f"{self._contradicted(fitting[0], failure.message)}: {OTHERS}"
         if "-" in failure.digits:
             return "where this ran, the model had no handles"
         if not self._archive.handles:

@@ -1,10 +1,17 @@
 """Error messages: their wording, and which operators print it.
 
-If an operator does not print the message of a failure, that is evidence that another operator failed.
+If an operator does not print the message of a failure, that is evidence that another operator failed. All
+kinds of failures whose lines don't name the operator ask it here (:func:`contradicted`): debug handles of
+instructions, of delegated modules and of lowered nodes, and frames without a statement. Where a log names the
+operator itself, it did print the message.
+
 Messages with the same wording form a row of ``families.txt``, with the operators that print it. The table was
-measured with PyTorch 2.13 by ``tools/measure_messages.py``, which calls operators wrongly in many ways. An
-operator that wasn't measured may print anything. So may custom operators, ``prim::`` ones, which raise the
-exceptions of the model's own code, and operators that a backend executes.
+measured with PyTorch 2.13 by ``tools/measure_messages.py``, which calls operators wrongly in many ways; an
+operator prints what those print that it calls. An operator that wasn't measured may print anything. So may
+custom operators, and ``prim::`` ones, which raise the exceptions of the model's own code.
+
+A backend makes an operation of others, in its own way: of simple ones (:data:`SIMPLE`), whose messages
+contradict no operation there, and a lookup of other lookups (:data:`LOOKUPS`).
 """
 
 from __future__ import annotations
@@ -16,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
 from archive.failures.log.forms import LEVEL_WORD
+from archive.formats.exported.loaded import OPERATORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -54,12 +62,29 @@ HEADING_LINES = 2
 INTERPRETER_OPERATORS = {
     *("prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct", "prim::Constant", "prim::Drop"),
     *("prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop", "prim::Return", "prim::Param"),
-    "prim::CreateObject",
+    *("prim::CreateObject", "operator.getitem", "_operator.getitem"),
 }
-"""Done by the interpreter itself, without calling an operator: they print none of the table's messages."""
+"""Done by an interpreter itself, without calling an operator: they print none of the table's messages.
+
+Programs fetch items of tuples and lists by Python's own operator.
+"""
+SIMPLE = frozenset(
+    {"add", "mul", "div", "sum", "where", "clamp", "matmul", "mm", "bmm", "addmm"}  # arithmetic, products
+    | {"view", "expand", "permute", "slice", "select", "cat", "constant_pad_nd", "copy_", "to", "index"}
+    | {"Bool", "Int", "Float", "item", "__getitem__", "divmod", "reshape"}  # and Python's own
+)
+"""What a backend may make any operation of, without ``aten::``: operators that calculate and arrange."""
+LOOKUPS = frozenset(
+    {"embedding", "embedding_bag", "gather", "index", "index_select", "take", "take_along_dim", "one_hot"}
+    | {"index_add", "index_copy", "index_fill", "index_put", "index_reduce", "scatter", "scatter_add"}
+    | {"scatter_reduce", "masked_select", "repeat_interleave", "bucketize", "searchsorted"}
+)
+"""Operators that look up, or write, by indices."""
 
 MAX_MESSAGE = 2_000
 """Characters of a message; longer ones are not looked up."""
+MAX_SHOWN = 100
+"""Characters of a message in a note."""
 MESSAGE_STARTS = re.compile(rf": |\] |\| |- |\t|  |\b(?:{LEVEL_WORD.decode()}) ")
 """Ends of a logger's prefix or level, or of an exception's name, after which a message may start."""
 MAX_STARTS = 32
@@ -140,19 +165,48 @@ def refused_method(line: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def cannot_print(operator: str, message: str) -> bool:
+def cannot_print(operator: str, message: str, *, in_backend: bool = False) -> bool:
     """Whether only other operators print a message, as far as measured.
 
     Args:
-        operator: the operator's name, with or without overload: ``aten::add.Tensor``.
+        operator: its name, with or without overload, as TorchScript or as a program has it:
+            ``aten::add.Tensor``, ``torch.ops.aten.add.Tensor``.
         message: as :func:`known_message` returns it.
+        in_backend: whether a backend runs the operator.
     """
     table = families()
-    if operator in INTERPRETER_OPERATORS:
-        return wording(message) in table.printed_by
-    namespace, _, name = operator.partition("::")
-    name = name.partition(".")[0]
-    if namespace != "aten" or name not in table.measured:
-        return False
     printed_by = table.printed_by.get(wording(message))
-    return printed_by is not None and name not in printed_by
+    if printed_by is None or (in_backend and not printed_by.isdisjoint(SIMPLE)):
+        return False
+    if operator in INTERPRETER_OPERATORS:
+        return True
+    name = _measured_name(operator)
+    if not name or (in_backend and name in LOOKUPS and not printed_by.isdisjoint(LOOKUPS)):
+        return False
+    return name not in printed_by
+
+
+@lru_cache(maxsize=1024)
+def prints(operator: str, message: str) -> bool:
+    """Whether an operator is known to print a message; the arguments are those of :func:`cannot_print`."""
+    return _measured_name(operator) in families().printed_by.get(wording(message), ())
+
+
+def contradicted(operator: str, message: str, *, in_backend: bool = False) -> str:
+    """What rules out that an operator printed a message, in words; "" where it may have.
+
+    The arguments are those of :func:`cannot_print`; "" is no message.
+
+    >>> contradicted("torch.ops.aten.relu.default", "index out of range in self")
+    "aten.relu.default does not print 'index out of range in self'"
+    """
+    if not message or not cannot_print(operator, message, in_backend=in_backend):
+        return ""
+    return f"{operator.removeprefix(OPERATORS)} does not print {message[:MAX_SHOWN]!r}"
+
+
+def _measured_name(operator: str) -> str:
+    """The name of a measured operator without namespace and overload; "" of another one."""
+    namespace, _, name = operator.removeprefix(OPERATORS).replace("::", ".", 1).partition(".")
+    name = name.partition(".")[0]
+    return name if namespace == "aten" and name in families().measured else ""

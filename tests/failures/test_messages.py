@@ -8,7 +8,17 @@ import pytest
 
 import archive
 from archive.failures.explainer import LogExplainer
-from archive.failures.messages import MAX_MESSAGE, MAX_STARTS, cannot_print, families, known_message
+from archive.failures.messages import (
+    MAX_MESSAGE,
+    MAX_STARTS,
+    SIMPLE,
+    cannot_print,
+    contradicted,
+    families,
+    known_message,
+    prints,
+    wording,
+)
 from tests.support.halves import halves
 from tests.support.reports import Outcome, case, cases, explained
 
@@ -72,6 +82,33 @@ def test_only_operators_that_were_measured_are_contradicted() -> None:
         assert not cannot_print(operator, CAT)
 
 
+def test_what_a_program_calls_an_operator_makes_no_difference() -> None:
+    for name in families().measured:
+        lite, program = f"aten::{name}", f"torch.ops.aten.{name}.default"
+        for message in (CAT, MATMUL, VIEW, "index out of range in self"):
+            assert cannot_print(lite, message) == cannot_print(program, message)
+            assert cannot_print(lite, message) != prints(program, message)
+    for target in ("torch.ops.own.cat.default", "torch.ops.higher_order.cond", "operator.add", "torch.cat"):
+        assert contradicted(target, CAT) == ""
+    assert contradicted("_operator.getitem", CAT)
+
+
+def test_a_backend_may_print_more_than_pytorch_and_nothing_less() -> None:
+    """Every operator prints there what PyTorch's prints, and what simple ones print that it is made of."""
+    table = families()
+    simple, weaker = 0, 0
+    for text, printed_by in table.printed_by.items():
+        if wording(text) != text:
+            continue
+        contradictions = {name for name in table.measured if cannot_print(f"aten::{name}", text)}
+        here = {name for name in table.measured if cannot_print(f"aten::{name}", text, in_backend=True)}
+        assert here <= contradictions == table.measured - printed_by
+        assert not (here and printed_by & SIMPLE)
+        simple += bool(printed_by & SIMPLE)
+        weaker += here != contradictions
+    assert simple < weaker < len(table.printed_by)
+
+
 def test_messages_stay_the_operators_that_print_them() -> None:
     for operator, message in (
         ("aten::linear", MATMUL),
@@ -128,4 +165,7 @@ def test_a_handle_that_names_the_archive_is_explained_whatever_the_message(form:
         explainer = LogExplainer.of(opened)
         text = b"".join(explainer.explain([log.encode()]))
         assert str(opened.symbolicate(1445)).encode() in text
-    assert (explainer.explained, explainer.named, explainer.notes, explainer.caveat) == (1, 1, [], "")
+    assert (explainer.explained, explainer.named, explainer.caveat) == (1, 1, "")
+    (note,) = explainer.notes
+    assert "aten::linear does not print 'Sizes of tensors must match" in note
+    assert "the handle names this model, so the message may be of another failure" in note

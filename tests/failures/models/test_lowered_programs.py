@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]  # export
 
 WORDS = torch.tensor([1, 9, 2])
 """Of which 9 is no word."""
+SAID = b"index out of range in self"
 
 
 class Small(nn.Module):
@@ -108,7 +109,7 @@ def test_a_handle_of_one_program_only_is_explained_by_it(build: Path, where: str
 @pytest.mark.parametrize("where", ["models", "companions", "store", "small companions"])
 def test_a_handle_of_both_is_explained_where_the_log_names_one(build: Path, where: str) -> None:
     folders = [build / name for name in where.split()]
-    log = failure(build / "small" / "Small.pt2")
+    log = failure(build / "small" / "Small.pt2").replace(SAID, b"the chip is too warm")
     text, notes = explained(log, *folders)
     assert text == log
     assert len(notes) == 1
@@ -118,6 +119,23 @@ def test_a_handle_of_both_is_explained_where_the_log_names_one(build: Path, wher
     text, notes = explained(failure(build / "small" / "Small.pt2", named), *folders)
     assert source(build / "models" / "Small.pt2", "0") in text
     assert not notes
+
+
+@pytest.mark.parametrize("where", ["models", "companions", "store", "small companions"])
+def test_a_handle_of_both_is_explained_where_one_of_them_prints_the_message(build: Path, where: str) -> None:
+    log = failure(build / "small" / "Small.pt2")
+    assert SAID in log
+    text, notes = explained(log, *(build / name for name in where.split()))
+    assert source(build / "models" / "Small.pt2", "0") in text
+    assert not notes
+
+
+@pytest.mark.parametrize("where", ["models/Large.pt2", "companions/Large.ptdbg"])
+def test_a_node_that_does_not_print_the_message_is_not_taken(build: Path, where: str) -> None:
+    log = failure(build / "small" / "Small.pt2")
+    text, notes = explained(log, build / where)
+    assert text == log
+    assert "does not print 'index out of range in self': the failure is another model's" in notes[0]
 
 
 def test_a_lite_model_of_the_same_handle_is_not_taken_for_it(build: Path) -> None:
@@ -133,7 +151,12 @@ def test_a_lite_model_of_the_same_handle_is_not_taken_for_it(build: Path) -> Non
 
 def test_a_program_without_its_companion_may_have_failed(build: Path) -> None:
     log = failure(build / "small" / "Small.pt2")
-    text, notes = explained(log, build / "small" / "Small.pt2", build / "models" / "Large.pt2")
+    files = build / "small" / "Small.pt2", build / "models" / "Large.pt2"
+    text, notes = explained(log, *files)  # the other one does not print that message
+    assert text == log
+    assert "Small.pt2, without its debug info" in notes[0]
+    log = log.replace(SAID, b"the chip is too warm")
+    text, notes = explained(log, *files)
     assert text == log
     assert "ambiguous" in notes[0]
     for name in ("Small", "Large"):
