@@ -263,7 +263,7 @@ class EvalFailure(Failure):
         return known_message(self.said[0]) if self.said else ""
 
     def _by_message(self, archive: Archive, possible: Sequence[tuple[ProgramNode, Fit]]) -> Answer | None:
-        """The answer of the only node that may have printed the message, and does; None if nothing says so."""
+        """The answer of the only node that may have printed the message, and does; else None."""
         if len(possible) != 1 or self.statements[0].call.caller is Caller.UNSEEN:
             return None
         node, _ = possible[0]

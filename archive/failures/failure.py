@@ -187,6 +187,9 @@ class Answer:
         is_split: whether the log shows the model's code, whose source was split off.
         is_of_release: whether the log names it by the label of a release only, which others may have.
         is_lineless: whether the log shows no line of any model.
+        is_unrecorded: whether a companion is asked for what only its archive has.
+        is_final: whether the other half of the model, its archive or companion, would say no more.
+        facts: what the explanation says, in whatever words; b"" where its text is compared.
         inner: the line of the failure that begins another one, which says why this one failed: they count as
             one; 0 for none.
     """
@@ -202,7 +205,15 @@ class Answer:
     is_split: bool = False
     is_of_release: bool = False
     is_lineless: bool = False
+    is_unrecorded: bool = False
+    is_final: bool = False
+    facts: bytes = b""
     inner: int = 0
+
+    @property
+    def said(self) -> bytes | None:
+        """What answers have in common that say the same; None where it explains nothing."""
+        return self.facts or self.text
 
 
 class Answers(Protocol):

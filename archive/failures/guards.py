@@ -21,6 +21,7 @@ from archive.base.errors import one_line
 from archive.base.strings import decoded
 from archive.failures.failure import Answer, Failure, FailureCause
 from archive.formats.exported.guards import guard_of
+from archive.reader.lacking import why_no_inputs
 
 if TYPE_CHECKING:
     from archive.failures.log.streams import LogStream
@@ -39,7 +40,6 @@ MOST_BELOW = 16
 """Lines below in which the interpreter's own is looked for."""
 MOST_SHOWN = 8
 """Inputs or programs that an explanation has lines of."""
-UNRECORDED = "the inputs of the program aren't recorded here"
 
 
 class GuardFailure(Failure):
@@ -73,16 +73,19 @@ class GuardFailure(Failure):
         if not programs:
             return None
         self.leave()
-        lines, names, why = list[str](), set[str](), ""
+        lines, names, texts, why = list[str](), set[str](), set[str](), ""
         for name, program in programs.items():
             if program.inputs is None:
-                return Answer(self, None, ((0, f"{self.what}: {UNRECORDED}"),), is_possible=True)
+                note = f"{self.what}: {why_no_inputs(model.archive)}"
+                is_alone = not model.archive.has_code
+                return Answer(self, None, ((0, note),), is_possible=True, is_unrecorded=is_alone)
             guard = guard_of(self.condition, program.inputs, program.guards)
             why = why or guard.why
             if not guard.why:
                 of = "the program" if len(programs) == 1 else f"program {one_line(name)}"
                 lines += [f"Input of {of}: {one_line(given.text)}" for given in guard.inputs]
                 names |= {given.name for given in guard.inputs}
+                texts |= {given.text for given in guard.inputs}
         if not lines:
             note = f"{self.what}: {why}: the failure is another model's, or version's"
             return Answer(self, None, ((0, note),))
@@ -90,7 +93,8 @@ class GuardFailure(Failure):
             lines[MOST_SHOWN:] = [f"Inputs of the program: {len(lines) - MOST_SHOWN:,} more"]
         where = ", ".join(f"input {one_line(name)}" for name in sorted(names) if name)
         cause = FailureCause("", 0, where, self.message)
-        return Answer(self, "\n".join(lines).encode("utf-8", "surrogatepass"), is_possible=True, cause=cause)
+        text, facts = ("\n".join(each).encode("utf-8", "surrogatepass") for each in (lines, sorted(texts)))
+        return Answer(self, text, is_possible=True, facts=facts, cause=cause)
 
     @property
     def what(self) -> str:

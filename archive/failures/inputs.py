@@ -35,6 +35,7 @@ from archive.failures.instructions import HEAD, MOST_BEHIND, method_in
 from archive.failures.nodes import digest
 from archive.formats.etrecord import edge_program
 from archive.formats.tensors.dtypes import SCALARS, STORAGES
+from archive.reader.lacking import why_no_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -216,8 +217,8 @@ def answer(archive: Archive, failure: InputFailure) -> Answer:
         name = edge_program(method, archive.programs)
         inputs = None if name is None else archive.programs[name].inputs
         if inputs is None:
-            note = f"{failure.what}: the inputs of {one_line(method)} aren't recorded here"
-            return Answer(failure, None, ((0, note),), is_possible=True)
+            note = f"{failure.what}: {why_no_inputs(archive, one_line(method))}"
+            return Answer(failure, None, ((0, note),), is_possible=True, is_unrecorded=not archive.has_code)
         contradiction = failure.contradiction(inputs)
         if not contradiction:
             known[method] = inputs

@@ -14,6 +14,7 @@ were noted after the check.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,6 +30,7 @@ from archive.failures.printed import HANDLES_NOT_FOUND
 from archive.formats.bytecode import INTERFACE_CALL
 from archive.reader.lacking import why_no_handles, why_no_traces
 from archive.reader.lookups.lowered import lowered_nodes
+from archive.reader.lookups.nodes import DELEGATE
 from archive.reader.split_handles import logged_form
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from archive.reader.facts import Facts
     from archive.reader.lookups.nodes import ProgramNode
 
+NO_HANDLES = "where this ran, the model had no handles"
 OTHERS = "the failure is another model's"
 NO_LOWERED = f"no lowered node of this archive has it: {OTHERS}"
 NOTHING_RUNS = "no operator runs there, and only operators print"
@@ -94,8 +97,15 @@ class LiteFailure(Failure):
 
     @property
     def no_line(self) -> str:  # type: ignore[override]
-        """Why no line of a model failed, unless one calls the refused method; "" if none was refused."""
-        return REFUSED % self.refused if self.refused else ""
+        """Why no line of a model is known, unless one calls a refused method; "" where handles name one."""
+        if self.refused:
+            return REFUSED % self.refused
+        return NO_HANDLES if "-" in self.digits else ""
+
+    @property
+    def problem(self) -> str:  # type: ignore[override]
+        """Why no model can explain it: its own had no handles."""
+        return "" if self.refused or not self.no_line else f"{self.what}: {self.no_line}"
 
     def may_be_of(self, facts: Facts) -> bool:
         return facts.may_have_handles(self.digits)
@@ -147,6 +157,8 @@ class LiteAnswers:
 
     def answer(self, failure: LiteFailure) -> Answer:
         """The archive's answer to a failure."""
+        if failure.problem:
+            return Answer(failure, None, ((0, failure.problem),), is_lineless=True)
         if self._archive.programs and not self._archive.instructions:
             if failure.no_line:
                 note = f"{failure.what}: {failure.no_line}"
@@ -178,13 +190,14 @@ class LiteAnswers:
         }
         left = [node for node in nodes if node not in against]
         if left:
-            return answer_of(self._archive, failure, failure.what, left, attrgetter("text"))
+            answer = answer_of(self._archive, failure, failure.what, left, attrgetter("text"))
+            return replace(answer, is_final=not answer.is_split)
         if against:
             note = f"{failure.what}: {next(iter(against.values()))}: {OTHERS}"
             return Answer(failure, None, ((0, note),))
-        why = why_no_traces(self._archive)
-        said = why or (NO_LOWERED if self._lowered else why_no_handles(self._archive))
-        note = f"{failure.what}: {said}"
+        may_have_it = self._archive.programs.may_call(DELEGATE)
+        why = why_no_traces(self._archive) if may_have_it else ""
+        note = f"{failure.what}: {why or NO_LOWERED}"
         return Answer(failure, None, ((0, note),), is_possible=bool(why), is_split=bool(why))
 
     @cached_property
@@ -279,8 +292,6 @@ class LiteAnswers:
             return failure.no_line
         if fitting:
             return f"{self._contradicted(fitting[0], failure.message)}: {OTHERS}"
-        if "-" in failure.digits:
-            return "where this ran, the model had no handles"
         if not self._archive.handles:
             return why_no_handles(self._archive)
         is_own = self.splits.names_archive(failure.digits)

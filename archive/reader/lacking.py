@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 REMEDY = " (-c COMPANION)"
 """How the companion of one archive is given."""
+ARCHIVE_TOO = "give the archive that this companion was split from, or what `split` left of it, too"
 
 
 def why_no_handles(archive: Archive) -> str:
@@ -86,6 +87,12 @@ def why_no_traces(archive: Archive) -> str:
     if any(site.trace is not None for site in sites):
         return ""
     return f"no node has a stack trace; if `split` took them out, they are in {_companion_of(archive)}"
+
+
+def why_no_inputs(archive: Archive, owner: str = "the program") -> str:
+    """The reason why the inputs of a program or method aren't known: a companion by itself lacks them."""
+    remedy = "" if archive.has_code else f"; {ARCHIVE_TOO}"
+    return f"the inputs of {owner} aren't recorded here{remedy}"
 
 
 def _lost_ranges(archive: Archive) -> bool:

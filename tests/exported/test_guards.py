@@ -10,6 +10,8 @@ import pytest
 import archive
 from archive.failures.explainer import LogExplainer
 from archive.formats.exported.guards import guard_of
+from tests.support.commands import run
+from tests.support.corpus import FIXTURES
 from tests.support.exported import EXPORTED
 
 if TYPE_CHECKING:
@@ -30,8 +32,13 @@ EXECUTING = (
 """What the interpreter writes below the error."""
 
 
+def refusal(condition: str) -> str:
+    """A log of a call that a condition refuses."""
+    return f"Traceback (most recent call last):\n{FRAME}AssertionError: Guard failed: {condition}\n"
+
+
 def explained(condition: str, name: str, below: str = "") -> tuple[str, LogExplainer]:
-    log = f"Traceback (most recent call last):\n{FRAME}AssertionError: Guard failed: {condition}\n{below}"
+    log = refusal(condition) + below
     with archive.open(EXPORTED / name) as opened:
         explainer = LogExplainer.of(opened)
         out = b"".join(explainer.explain([log.encode()])).decode()
@@ -83,6 +90,36 @@ def test_a_companion_by_itself_does_not_know_the_inputs(tmp_path: Path) -> None:
     text, explainer = explained("second.size()[0] == 3", str(tmp_path / "shop.ptdbg"))
     assert not text
     assert explainer.ambiguous == 1
+    assert "give the archive that this companion was split from" in explainer.notes[0]
+    # Both are what helps: the archive, and what `split` left of it, also beside a store.
+    run("store", "add", tmp_path / "shop.ptdbg", "--store", tmp_path / "store")
+    log = refusal("second.size()[0] == 3").encode()
+    for archives in (EXPORTED / "shop.pt2", tmp_path / "small.pt2"):
+        for companions in ([tmp_path / "shop.ptdbg"], ["--store", tmp_path / "store"]):
+            done = run("symbolicate", archives, *companions, stdin=log)
+            assert done.stdout == log + b"Input of the program: second, int64 of shape (3,)\n"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("other", ["exported/several.pt2", "executorch/shop.etrecord"])
+def test_files_that_have_a_program_agree_in_whatever_words(other: str, order: int) -> None:
+    """A file with several programs calls them by name."""
+    log = refusal("second.size()[0] == 3").encode()
+    alone = run("symbolicate", FIXTURES / other, stdin=log)
+    assert alone.stdout.startswith(log + b"Input of program ")
+    done = run("symbolicate", *[EXPORTED / "shop.pt2", FIXTURES / other][::order], stdin=log)
+    assert done.stdout == log + b"Input of the program: second, int64 of shape (3,)\n"
+    assert b"which agree" in done.stderr
+
+
+def test_files_whose_inputs_differ_do_not_agree() -> None:
+    log = refusal("ids.size()[0] == 3").encode()
+    files = [EXPORTED / "choice.pt2", EXPORTED / "regions.pt2"]
+    assert run("symbolicate", *files, stdin=log).stdout.startswith(log + b"Input of the program: ids")
+    log = refusal("x.size()[0] == 3").encode()
+    done = run("symbolicate", EXPORTED / "choice.pt2", EXPORTED / "odd.pt2", stdin=log)
+    assert done.stdout == log
+    assert b": ambiguous: fits " in done.stderr
 
 
 def test_a_recorded_condition_is_the_programs_however_its_inputs_are_named() -> None:

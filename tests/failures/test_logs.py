@@ -17,7 +17,8 @@ from archive.debuginfo.symbolicate import Style
 from archive.failures.explainer import UNREAD_NOTE, CauseGroup, Causes, LogExplainer, explain
 from archive.failures.failure import Answer, FailureCause
 from archive.failures.messages import wording
-from tests.support.corpus import ORACLES, RELEASES
+from tests.support.commands import run
+from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.reports import case, cases, explained, printed, printed_by_213, without_original
 from tests.support.sampling import sampled
 
@@ -143,6 +144,25 @@ def test_a_single_handle_that_is_none_of_the_archive_stays(handle: bytes, why: s
     line = b"Debug info for handle(s): %b, was not found.\n" % handle
     expected = [f"line 1: handles {{{handle.decode()}}}: {why}"]
     assert explained(line, case("plain_stack").path) == (line, 0, 1, expected)
+
+
+@pytest.mark.parametrize("given", ["one", "several", "programs", "store"])
+def test_a_handle_that_says_there_were_none_is_of_no_model_however_many_are_given(
+    given: str, tmp_path: Path
+) -> None:
+    lite, fleet = case("plain_stack").path, sorted((FIXTURES / "fleet").glob("*.ptdbg"))
+    run("store", "add", *fleet, "--store", tmp_path / "store")
+    files: dict[str, list[Path | str]] = {
+        "one": [lite],
+        "several": [lite, *fleet],
+        "programs": sorted((FIXTURES / "exported").glob("shop*.pt2")),
+        "store": ["--store", tmp_path / "store"],
+    }
+    done = run("symbolicate", *files[given], stdin=UNKNOWN % b"-1")
+    assert (done.returncode, done.stdout) == (1, UNKNOWN % b"-1")
+    told = done.stderr.decode().splitlines()
+    assert told[0] == "debug-archive: line 1: handles {-1}: where this ran, the model had no handles"
+    assert all("0 ambiguous, 1 without a line" in line for line in told[1:])  # and nothing to add
 
 
 def test_what_is_already_explained_stays() -> None:

@@ -8,7 +8,8 @@ A failure is explained by
 3. among those left, the only one that nothing contradicts.
 
 Companions that say the same about all handles, with other ids, are *twins*: one of them answers for all. A
-split archive and a companion of one archive id are one model, whose code proves what the companion says.
+split archive and a companion of one archive id are one model, whose code proves what the companion says, and
+whose inputs the companion lacks.
 
 A model is *contradicted* if it lacks the handle or the code, or the handle's operator does not print the
 message. It is *unproven* if it says a source, but has no code that could be compared with the log's.
@@ -16,8 +17,8 @@ message. It is *unproven* if it says a source, but has no code that could be com
 - If there is a single model, or 1 or 2 leave a single one, its answer holds as it is, proven or not.
 - Otherwise unproven models yield to proven ones. If only unproven ones are left, they explain the failure if
   the log names them (2); else it stays, and a note says what would prove one.
-- If several are left whose explanations are the same to the byte, that explanation holds. If they differ, the
-  failure is ambiguous, and stays as it is.
+- If several are left whose explanations say the same, that explanation holds; if kinds of files word it
+  differently, the shortest one. If they differ, the failure is ambiguous, and stays as it is.
 - It also stays if it may be of a model that can't be read. Only 1, 2 and what a store's index knows rule that
   out: a file that is cut short lacks what would, its handles and much of its code.
 
@@ -172,15 +173,15 @@ class FleetAnswers:
         why = self._why_damaged(models, failure, left) or ("" if is_named else _why_unproven(left, naming))
         if why:
             return _unexplained(failure, what, why, is_possible=True)
-        texts = {candidate.answer.text for candidate in left}
-        if len(left) == 1 and texts == {None} and not left[0].answer.is_split:
+        said = {candidate.answer.said for candidate in left}
+        if len(left) == 1 and said == {None} and not left[0].answer.is_split:
             return _explained(left, naming)  # for its own reason
-        if len(texts) == 1 and None not in texts:
+        if len(said) == 1 and None not in said:
             return self._kept(key, failure, _explained(left, naming), naming)
         if not left and failure.no_line:
             return replace(_unexplained(failure, what, failure.no_line, left), is_lineless=True)
         answer = _unexplained(failure, what, self._why(models, left, naming), left)
-        return self._kept(key, failure, answer, naming) if left and None not in texts else answer
+        return self._kept(key, failure, answer, naming) if left and None not in said else answer
 
     def _why_damaged(self, models: Sequence[Model], failure: Failure, left: Sequence[Candidate]) -> str:
         """The model that may have failed so and can't be read; "" where facts rule out each such model.
@@ -202,7 +203,7 @@ class FleetAnswers:
         """Ask the models that may have failed so, up to the steps that may be taken."""
         candidates: list[Candidate] = []
         texts: dict[bytes | None, bytes | None] = {}
-        proven: dict[bytes | None, Model] = {}
+        proven: dict[bytes | None, Candidate] = {}
         with self._spending.one_failure() as steps:
             try:
                 for candidate in self._asked(possible, failure, steps, lambda: len(proven) > 1):
@@ -215,9 +216,9 @@ class FleetAnswers:
                         candidate = candidate._replace(answer=replace(answer, text=text))  # noqa: PLW2901
                     candidates.append(candidate)
                     if text not in {None, OTHER_TEXT} and not answer.is_unproven:
-                        proven.setdefault(text, candidate.model)
+                        proven.setdefault(answer.said, candidate)
                     if len(proven) > 1 and len(possible) > MOST_LISTED:
-                        first, second = (one_line(model.file) for model in proven.values())
+                        first, second = (one_line(each.model.file) for each in proven.values())
                         others = f"maybe others of {len(possible):,}"
                         remedy = _remedy([*proven.values()])
                         return Survey(candidates, f"ambiguous: fits {first}, {second} and {others}; {remedy}")
@@ -318,7 +319,7 @@ class FleetAnswers:
             return f"of none of {counted(len(readable), 'model')}{others}{self._lacking(readable)}"
         if all(candidate.answer.is_split for candidate in left):
             return f"{_fits(left)}, without its debug info; {IF_SPLIT}"
-        return f"ambiguous: {_fits(left)}; {_remedy([candidate.model for candidate in left])}"
+        return f"ambiguous: {_fits(left)}; {_remedy(left)}"
 
     def _lacking(self, models: Sequence[Model]) -> str:
         """Words for the models, of those that may have failed so, that lack what would decide."""
@@ -334,18 +335,18 @@ class FleetAnswers:
 
 
 def _united(left: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates, without those whose source another with their archive id has.
+    """Candidates, without those for which another with their archive id has what they lack.
 
     A companion that is at hand without its archive, as in a store, is proved by the code of the small file.
     """
-    if not any(one.answer.is_split for one in left):
+    if not any(_is_half(one.answer) for one in left):
         return [*left]
     ids = {one: one.model.facts.archive_id for one in left}
     split = {ids[one] for one in left if one.answer.is_split}
-    whole = {ids[one] for one in left if not one.answer.is_split}
+    whole = {ids[one] for one in left if not _is_half(one.answer)}
     united = []
     for one in left:
-        if one.answer.is_split and ids[one] in whole:
+        if _is_half(one.answer) and ids[one] in whole:
             continue
         answer = one.answer
         if answer.is_unproven and ids[one] in split:
@@ -355,9 +356,15 @@ def _united(left: Sequence[Candidate]) -> list[Candidate]:
     return united
 
 
+def _is_half(answer: Answer) -> bool:
+    """Whether the other half of its model is asked for."""
+    return answer.is_split or answer.is_unrecorded
+
+
 def _explained(candidates: Sequence[Candidate], naming: NamingLine | None) -> Answer:
-    """The answer of the first of some models that give the same."""
-    first, files = candidates[0].answer, tuple(candidate.model.file for candidate in candidates)
+    """The answer of the first of some models that say the same, of those with the fewest words."""
+    answers, files = [each.answer for each in candidates], tuple(each.model.file for each in candidates)
+    first = min(answers, key=lambda answer: (len(answer.text or b""), answer.text or b""))
     is_of_release = naming is not None and naming.is_release
     is_named = first.is_named or (naming is not None and not is_of_release)
     return replace(first, is_named=is_named, is_of_release=is_of_release, models=files)
@@ -371,7 +378,7 @@ def _why_unproven(left: Sequence[Candidate], naming: NamingLine | None) -> str:
     """The reason that models which nothing proves don't explain a failure; "" where there are none."""
     if not left or not left[0].answer.is_unproven:
         return ""
-    remedy = _remedy([candidate.model for candidate in left], "" if naming is None else naming.text)
+    remedy = _remedy(left, "" if naming is None else naming.text)
     return f"{_fits(left)}, but {UNPROVEN}; {remedy}, or split with --fingerprints"
 
 
@@ -389,13 +396,13 @@ def _fits(left: Sequence[Candidate]) -> str:
     return f"fits {several([one_line(candidate.model.file) for candidate in left])}"
 
 
-def _remedy(models: Sequence[Model], label: str = "") -> str:
+def _remedy(left: Sequence[Candidate], label: str = "") -> str:
     """What to give so that a failure that fits several models becomes one's.
 
     Args:
         label: of a release, if that is all that the log says.
     """
-    lacking = sum(not model.shows_code for model in models[:MOST_NAMED])
+    lacking = sum(not (one.answer.is_final or one.model.shows_code) for one in left[:MOST_NAMED])
     archives = f"add the archive{'s' if lacking > 1 else ''}, " if lacking else ""
     by_name = "--id or --model for its name in the log"
     if label:

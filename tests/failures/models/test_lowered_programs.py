@@ -114,6 +114,7 @@ def test_a_handle_of_both_is_explained_where_the_log_names_one(build: Path, wher
     assert text == log
     assert len(notes) == 1
     assert "handles {0}: ambiguous: fits " in notes[0]
+    assert notes[0].endswith("; give the FILE that failed, or --id or --model for its name in the log")
     with archive.open(build / "models" / "Small.pt2") as opened:
         named = f"loaded {opened.archive_id.hex()}\n"
     text, notes = explained(failure(build / "small" / "Small.pt2", named), *folders)
@@ -196,3 +197,7 @@ def test_a_program_without_partitions_has_no_handles(tmp_path: Path) -> None:
     for name in ("m.pt2", "s.pt2", "s.ptdbg"):
         with archive.open(tmp_path / name) as opened:
             assert facts_of(opened).handles == ()
+        log = b"the chip is too warm\n\nDebug info for handle(s): debug_handles:{0}, was not found.\n"
+        text, notes = explained(log, tmp_path / name)
+        assert text == log
+        assert notes[0].endswith("no lowered node of this archive has it: the failure is another model's")
