@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.errors import NO_HANDLE, BackendError, OperationError
+from archive.backend.errors import NO_HANDLE, BackendError, failed_handle
 from archive.backend.graph.range_finder import OF_LOADED_CODE
 from archive.backend.lower import codegen
 from archive.backend.lower.reloading import loaded_by_pytorch
 from archive.backend.lower.saving import write_lowered
 from archive.backend.lower.wrappers import LOWERED_TYPE, lowered_parts
-from archive.backend.pytorch import RAISED, message_of
+from archive.backend.pytorch import RAISED, message_of, said_by
 from archive.backend.recording import CallRecorder
 from archive.backend.registry import find_backend
 from archive.backend.values.inputs import Inputs
@@ -86,8 +86,9 @@ class Delegate:
         try:
             spec, processed, _ = lowered._get_method("__getstate__")()
             self._compiled = self._runtime.compile(processed, spec)
-        except (ArchiveError, AssertionError, RuntimeError, UnicodeDecodeError) as error:
-            raise ArchiveError(f"backend {self.backend.name} does not compile the state: {error}") from error
+        except Exception as error:
+            said = BackendError(said_by(error), self.backend.name, self._place_of_failure(error))
+            raise ArchiveError(f"backend {self.backend.name} does not compile the state: {said}") from error
 
     def __repr__(self) -> str:
         return f"<Delegate of {self._top}{self.path and f' at {self.path}'}, lowered to {self.backend.name}>"
@@ -174,9 +175,7 @@ class Delegate:
             else:
                 results = recorder.execute(self._runtime, self._compiled[method], values)
         except Exception as error:
-            handle = error.handle if isinstance(error, OperationError) else self._runtime.last_handle
-            place = None if handle < 0 else self.symbolicate([handle])
-            raise BackendError(str(error), self.backend.name, place) from error
+            raise BackendError(said_by(error), self.backend.name, self._place_of_failure(error)) from error
         if len(results) != count:
             raise BackendError(
                 f"method {method}: expected {count} results of the backend, found {len(results)}",
@@ -216,6 +215,11 @@ class Delegate:
             ]
             self._methods[method] = inspect.Signature(parameters), positions, len(types), is_tuple
         return self._methods[method]
+
+    def _place_of_failure(self, error: Exception) -> Symbolication | None:
+        """The explanation of the operation that failed in the runtime; None if none did."""
+        handle = failed_handle(error, self._runtime)
+        return None if handle < 0 else self.symbolicate([handle])
 
     def symbolicate(self, handles: Sequence[int]) -> Symbolication:
         """Explain debug handles, inner ones first. Module paths start at the lowered module."""

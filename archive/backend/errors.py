@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from archive.backend.registry import Runtime
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
 
 NO_HANDLE = -1
@@ -23,6 +24,11 @@ class OperationError(RuntimeError):
         super().__init__(message)
         self.message = message
         self.handle = handle
+
+
+def failed_handle(error: Exception, runtime: Runtime) -> int:
+    """The debug handle of the operation that failed in a runtime; -1 where none did."""
+    return error.handle if isinstance(error, OperationError) else getattr(runtime, "last_handle", NO_HANDLE)
 
 
 class BackendError(RuntimeError):

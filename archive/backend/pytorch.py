@@ -5,10 +5,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from traceback import format_exception_only
 from typing import TYPE_CHECKING
 
 import torch
 
+from archive.backend.errors import OperationError
+from archive.base.errors import ArchiveError
 from archive.debuginfo.excerpt import excerpt
 
 if TYPE_CHECKING:
@@ -50,3 +53,17 @@ def message_of(error: Exception) -> str:
     """The message of an error of PyTorch in one line, without the tracebacks of TorchScript around it."""
     first, *others = str(error).strip().splitlines() or [type(error).__name__]
     return others[-1] if others and first.startswith(INTERPRETER) else first
+
+
+def said_by(error: Exception) -> str:
+    """What an error of a backend says: its message, and before it its type, as Python prints both.
+
+    Types that say nothing are left out: those of PyTorch's own errors, of ``fail``, of this library's.
+
+    >>> said_by(KeyError(0)), said_by(RuntimeError("expected float32")), said_by(AssertionError())
+    ('KeyError: 0', 'expected float32', 'AssertionError')
+    """
+    text = str(error) if type(error) in (RuntimeError, AssertionError, torch.jit.Error) else ""
+    if isinstance(error, OperationError | ArchiveError):
+        text = str(error)
+    return text or "".join(format_exception_only(error)).removesuffix("\n")

@@ -111,7 +111,8 @@ class Runtime(Protocol):
 
         Raises:
             ArchiveError: ``processed`` isn't a state of this backend. A runtime in TorchScript's language
-                raises an ``AssertionError`` or ``RuntimeError`` instead.
+                raises an ``AssertionError`` or ``RuntimeError`` instead. Any error counts as one of the
+                operation ``last_handle``, if it isn't -1.
         """
 
     def execute(self, handle: Any, inputs: list[Any]) -> list[Any]:  # noqa: ANN401

@@ -4,7 +4,7 @@ from time import perf_counter_ns
 
 import torch
 
-from archive.backend import LoweringError, OperationError, compile_error, folded, register_backend
+from archive.backend import LoweringError, compile_error, folded, register_backend
 
 NAMES = "linear addmm matmul bmm mul add gelu relu silu tanh softmax layer_norm"
 OPERATORS = {f"aten::{name}" for name in NAMES.split()}
@@ -59,15 +59,13 @@ class Tape:
             operator = getattr(getattr(torch.ops.aten, kind.removeprefix("aten::")), overload or "default")
             names = (argument.name for argument in operator._schema.arguments)  # noqa: SLF001 (there is no other way)
             given = dict(zip(names, map(values.__getitem__, places), strict=True))
-            start = perf_counter_ns()
-            try:
-                values[made] = operator(**given)
-            except RuntimeError as error:
-                raise OperationError(str(error), number) from error
+            self.last_handle, start = number, perf_counter_ns()  # whatever is raised here has its line
+            values[made] = operator(**given)
             if self.profiling:
                 self.operations.append((start, perf_counter_ns(), number, kind))
             if self.values is not None:
                 self.values.note(number, kind, given, values[made])
+        self.last_handle = -1
         return [values[place] for place in handle["results"]]
 
 

@@ -402,7 +402,12 @@ def test_a_delegate_is_recorded_once_at_a_time() -> None:
     [
         ("activation.py", b"return", b"return )", "PyTorch does not load it: expected "),
         ("activation.py", b"return", b"retur\xff", "PyTorch does not load it: 'utf-8' codec"),
-        ("data.pkl", b'"version"', b'"versi\xff\xff"', "does not compile the state: 'utf-8' codec"),
+        (
+            "data.pkl",
+            b'"version"',
+            b'"versi\xff\xff"',
+            "does not compile the state: UnicodeDecodeError: 'utf-8' codec",
+        ),
     ],
 )
 def test_a_broken_archive_is_refused_with_what_is_wrong(

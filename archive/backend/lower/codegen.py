@@ -251,8 +251,11 @@ SET_STATE = block(
 )
 
 
-def compile_error(operation: Operation) -> str:
+def compile_error(operation: Operation, reason: str = "") -> str:
     """PyTorch's message about an operation that a backend does not support, with its range in the source.
+
+    Args:
+        reason: why not: ``at most 64 outputs``. It stands between PyTorch's words and the source.
 
     If the range is in PyTorch's own source, as that of ``nn.Linear`` is, the calls on the way there stand
     before it, from the innermost line that is not PyTorch's on.
@@ -262,7 +265,8 @@ def compile_error(operation: Operation) -> str:
     """
     is_read = operation.kind == "prim::Constant" and operation.path is not None
     kind = "prim::GetAttr" if is_read else operation.kind
-    said = f"The node of {kind} is not supported in this compiler. Source code: {_shown(operation)}"
+    why = f": {reason.removesuffix('.')}" if reason else ""
+    said = f"The node of {kind} is not supported in this compiler{why}. Source code: {_shown(operation)}"
     is_state = kind == "prim::SetAttr" and operation.path is not None
     return f"{said.rstrip()}\n{CHANGES_STATE}" if is_state else said
 

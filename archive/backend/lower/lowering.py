@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
+from archive.backend.errors import NO_HANDLE
 from archive.backend.exported.program import METHOD, check_overloads, exported
 from archive.backend.graph.inlining import compiled_name, inlined, unmangled
 from archive.backend.lower import codegen
@@ -68,8 +69,12 @@ from archive.effects.capturing import untried as captured_untried
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from archive.backend.graph.graphs import Operation
     from archive.backend.lower.effects import WithEffects
     from archive.backend.registry import Backend
+
+LAST_HANDLE = "__last_handle"
+"""The attribute of a lowered module that is its runtime's ``last_handle``."""
 
 # --- compile spec
 
@@ -319,7 +324,7 @@ def _lowered(
     )
     if checks is not None and isinstance(processed, Ahead):
         check_overloads(lowered, processed.graphs)
-    _set_up(lowered, backend.name, (spec, parts.state, False))
+    _set_up(lowered, backend.name, (spec, parts.state, False), operations)
     state: list[tuple[str, Any, Any]] = []
     if captured is not None:
         state.append((EFFECTS_STATE, TENSOR_LIST_TYPE, captured.tensors))
@@ -376,8 +381,17 @@ def _with_parts(
     return with_lowered_parts(module, paths, lowered)
 
 
-def _set_up(lowered: Any, backend: str, state: tuple[Any, Any, bool]) -> None:  # noqa: ANN401
-    """Have the backend compile the module, if it is available; warn if not."""
+def _set_up(
+    lowered: Any,  # noqa: ANN401
+    backend: str,
+    state: tuple[Any, Any, bool],
+    operations: Mapping[int, Operation],
+) -> None:
+    """Have the backend compile the module, if it is available; warn if not.
+
+    Args:
+        operations: by debug handle; the runtime's ``last_handle`` says which one it does not compile.
+    """
     if not lowered._get_method("__is_available")():
         warnings.warn(codegen.UNAVAILABLE_WARNING.format(backend), stacklevel=3)
         return
@@ -385,6 +399,9 @@ def _set_up(lowered: Any, backend: str, state: tuple[Any, Any, bool]) -> None:  
         lowered._get_method("__setstate__")(state)
     except (RuntimeError, torch.jit.Error) as error:
         said = str(error).strip().splitlines()[-1].removeprefix("RuntimeError: ")
+        handle = lowered.getattr(LAST_HANDLE) if lowered.hasattr(LAST_HANDLE) else NO_HANDLE
+        if handle in operations:
+            said = codegen.compile_error(operations[handle], said.removeprefix("AssertionError: "))
         raise LoweringError(f"{backend} does not compile what it was preprocessed to: {said}") from error
 
 

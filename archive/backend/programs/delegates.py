@@ -22,13 +22,14 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, track_ten
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from archive.backend.errors import NO_HANDLE, BackendError, OperationError
+from archive.backend.errors import NO_HANDLE, BackendError, failed_handle
 from archive.backend.exported.program import METHOD, type_name_of
 from archive.backend.exported.traces import Sites
 from archive.backend.graph.graphs import Operation
 from archive.backend.graph.placing import Placing
 from archive.backend.lower import codegen
 from archive.backend.programs import states
+from archive.backend.pytorch import said_by
 from archive.backend.registry import find_backend
 from archive.base.errors import ArchiveError
 from archive.debuginfo.symbolicate import HIERARCHY_HEADING, TOP_FUNCTION, Symbolication, TracebackFrame
@@ -125,8 +126,9 @@ class Part:
         try:
             spec, processed = _pair(states.read(state))
             compiled = runtime.compile(processed, spec)[METHOD]
-        except (ArchiveError, AssertionError, RuntimeError, UnicodeDecodeError, KeyError) as error:
-            raise ArchiveError(f"backend {backend} does not compile the state: {error}") from error
+        except Exception as error:
+            said = BackendError(said_by(error), backend, _place_of_failure(graph, error, runtime))
+            raise ArchiveError(f"backend {backend} does not compile the state: {said}") from error
         results = len(graph.graph.output_node().args[0])
         return cls(graph, backend, runtime, [*map(_versioned, state)], compiled, results)
 
@@ -151,9 +153,8 @@ class Part:
             inputs = list(operands[: len(operands) - len(self.tensors)])
             found = self.runtime.execute(self.compiled, inputs)
         except Exception as error:
-            handle = error.handle if isinstance(error, OperationError) else self.runtime.last_handle
-            place = None if handle == NO_HANDLE else symbolicated(self.graph, handle)
-            raise BackendError(str(error), self.backend, place) from error
+            place = _place_of_failure(self.graph, error, self.runtime)
+            raise BackendError(said_by(error), self.backend, place) from error
         if len(found) != self.results or not all(isinstance(each, torch.Tensor) for each in found):
             kinds = ", ".join(type(each).__name__ for each in found) or "nothing"
             said = f"expected {self.results} tensors of the backend, found {kinds}"
@@ -212,6 +213,14 @@ class NodePlace(Symbolication):
     def __bytes__(self) -> bytes:
         text = f"{HIERARCHY_HEADING.decode()}{self.module_hierarchy}\nOriginal traceback:\n{self.trace}"
         return text.rstrip("\n").encode("utf-8", "surrogateescape")
+
+
+def _place_of_failure(
+    graph: torch.fx.GraphModule, error: Exception, runtime: Runtime
+) -> Symbolication | None:
+    """The place of the node that failed in a runtime; None if none did."""
+    handle = failed_handle(error, runtime)
+    return None if handle == NO_HANDLE else symbolicated(graph, handle)
 
 
 def symbolicated(graph: torch.fx.GraphModule, handle: int) -> Symbolication:
