@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from archive.backend.errors import OperationError
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, one_line, several
 from archive.debuginfo.excerpt import excerpt
 
 if TYPE_CHECKING:
@@ -53,6 +54,34 @@ def message_of(error: Exception) -> str:
     """The message of an error of PyTorch in one line, without the tracebacks of TorchScript around it."""
     first, *others = str(error).strip().splitlines() or [type(error).__name__]
     return others[-1] if others and first.startswith(INTERPRETER) else first
+
+
+IMPORTING = (
+    "if a module registers it, import that before: "
+    "python -c 'import MODULE; from archive.cli import main; main()' …"
+)
+"""How this package's commands know a backend or an operator that a Python module registers."""
+UNREGISTERED = re.compile(
+    r"Unknown builtin op: (?P<script>[\w:]+)"
+    r"|Following ops cannot be found: \[(?P<lite>[\w:., ]+)\]"
+    r"|failed to resolve torch\.ops\.(?P<program>[\w.]+) to an operator"
+)
+"""An operator that nobody has registered, as TorchScript, the lite interpreter and programs say it."""
+
+
+def not_loaded(error: Exception, file: str, what: str = "it") -> ArchiveError:
+    """The refusal of what PyTorch does not load; with the way out, if an operator is not registered.
+
+    Args:
+        what: a part of the file, in its place.
+    """
+    found = UNREGISTERED.search(str(error))
+    if found is None:
+        why = one_line(message_of(error))
+    else:
+        names = sorted((found["script"] or found["lite"] or found["program"]).split(", "))
+        why = f"it knows no operator {several(names, word='or')}; {IMPORTING}"
+    return ArchiveError(f"PyTorch does not load {what}: {why}", file=file)
 
 
 def said_by(error: Exception) -> str:

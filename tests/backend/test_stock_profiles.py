@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,7 @@ from archive.backend.stock.running import LiteMethod, example_tensor, profile_ar
 from archive.debuginfo.profiles.places import common_place
 from archive.reader.lookups.places import GeneratedCode
 from tests.backend.chrome_trace import problems
+from tests.support.commands import run
 from tests.support.profiles import ADD_0, FC_0, HEAD, Deciding, InTurns, Listed, counts, placing
 from tests.support.speedscope import problems as speedscope_problems
 
@@ -280,3 +282,48 @@ def test_functions_of_operators_in_python_may_be_gone_when_a_run_is_read(
     profile = profile_archive(saved(tmp_path, Halving(), lite=lite), X, runs=2, warmup=0)
     kept.clear()
     assert [one.name for one in profile.events] == ["aten::relu", "stock_profiles::halved"] * 2
+
+
+class Counting(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total, sizes = 0, [1, 2]
+        for size in sizes:
+            if x.dim() > size:
+                total += len(sizes)
+        return torch.relu(x) + total
+
+
+def test_the_lite_interpreter_shows_operations_of_numbers_and_lists_too(tmp_path: Path) -> None:
+    path = saved(tmp_path, Counting(), lite=True)
+    lite, script = (
+        [event.name for event in profile_archive(path, X, lite=lite).events] for lite in (True, False)
+    )
+    assert script == ["aten::relu", "aten::add"] == lite[-2:]
+    assert {*lite[:-2]} == {"aten::len", "aten::__getitem__", "aten::gt", "aten::add"}
+
+
+class Twice(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.nobody.twice(x)
+
+
+def test_an_operator_that_nobody_has_registered_is_named_with_the_way_out(tmp_path: Path) -> None:
+    """Of TorchScript, the lite interpreter and a program, by each command that loads them."""
+    paths = [tmp_path / name for name in ("m.pt", "m.ptl", "m.pt2")]
+    with torch.library._scoped_library("nobody", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CPU")
+        library.impl("twice", torch.empty_like, "Meta")
+        scripted = torch.jit.script(Twice())
+        scripted.save(paths[0])
+        scripted._save_for_lite_interpreter(str(paths[1]), _save_mobile_debug_info=True)
+        torch.export.save(torch.export.export(Twice(), (X,)), paths[2])
+    asked = [("profile", path, "--input", "2x4") for path in paths]
+    asked += [("run", path, "--input", "2x4") for path in paths]
+    asked += [("lite", paths[0], "-o", str(tmp_path / "other.ptl"))]
+    for arguments in asked:
+        done = run(*arguments)
+        assert done.returncode == 2
+        said = done.stderr.decode()
+        assert re.search(r"PyTorch does not load it: it knows no operator nobody(::|\.)twice", said), said
+        assert "import that before: python -c 'import MODULE; from archive.cli import main; main()'" in said

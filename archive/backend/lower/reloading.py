@@ -22,9 +22,9 @@ from archive.backend.lower.codegen import UNAVAILABLE
 from archive.backend.lower.handles import shown_range
 from archive.backend.lower.relocate import Attachment, show_calls
 from archive.backend.lower.saving import LOWERED_CODE, padded_code, rewrite
-from archive.backend.pytorch import message_of
+from archive.backend.pytorch import message_of, not_loaded
 from archive.base import memory
-from archive.base.errors import ArchiveError, LoweringError
+from archive.base.errors import LoweringError
 from archive.debuginfo.model import NO_TAG
 from archive.debuginfo.sites import GENERATED_FILE, CallStep, Site, Span
 from archive.formats.effects import EFFECTS
@@ -90,10 +90,9 @@ def loaded_by_pytorch(file: io.BytesIO | Path, name: str) -> torch.jit.ScriptMod
     try:
         return torch.jit.load(file)
     except Exception as error:  # broken archives make PyTorch raise errors of any kind
-        said = message_of(error)
-        if said.endswith(UNAVAILABLE):
+        if message_of(error).endswith(UNAVAILABLE):
             raise BackendError(UNAVAILABLE, name) from error
-        raise ArchiveError(f"PyTorch does not load it: {said}", file=name) from error
+        raise not_loaded(error, name) from error
 
 
 def write_reloadable(opened: Archive, file: BinaryIO) -> int:

@@ -25,7 +25,7 @@ import torch.jit.mobile
 from torch.autograd.profiler import profile, record_function
 
 from archive.backend.aten.machine import noted
-from archive.backend.pytorch import message_of
+from archive.backend.pytorch import message_of, not_loaded
 from archive.base.errors import ArchiveError, one_line
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE, common_place
 from archive.debuginfo.profiles.profile import Profile
@@ -328,9 +328,7 @@ def loaded_module(source: Source, name: str, *, lite: bool) -> Any:  # noqa: ANN
         try:
             return load(loadable)
         except Exception as error:  # broken archives make PyTorch raise errors of any kind
-            raise ArchiveError(
-                f"PyTorch does not load it: {one_line(message_of(error))}", file=name
-            ) from error
+            raise not_loaded(error, name) from error
 
 
 def method_of(module: Any, name: str, method: str, *, lite: bool) -> Callable[..., Any]:  # noqa: ANN401

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.ao.quantization.fx._decomposed  # the operators of quantised programs
 
-from archive.backend.pytorch import message_of
+from archive.backend.pytorch import IMPORTING, not_loaded
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.json_text import read_json
@@ -90,11 +90,11 @@ def loaded_program(opened: Archive, program: Program) -> torch.export.ExportedPr
         loaded = deserialize(artifact, _unsafe_skip_version_check=True)
     except Exception as error:  # broken programs make PyTorch raise errors of any kind
         why = error.__cause__ if isinstance(error.__cause__, Exception) else error
-        message = f"PyTorch does not load {one_line(name)}: {one_line(message_of(why))}"
-        raise ArchiveError(message, file=opened.file) from error
+        raise not_loaded(why, opened.file, one_line(name)) from error
     unknown = [node.target for node in loaded.graph.nodes if isinstance(node.target, str) and _calls(node)]
     if unknown:
-        raise ArchiveError(f"PyTorch has no operator {one_line(unknown[0])}", place=name, file=opened.file)
+        message = f"PyTorch has no operator {one_line(unknown[0])}; {IMPORTING}"
+        raise ArchiveError(message, place=name, file=opened.file)
     return loaded
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import torch
 
-from archive.backend.pytorch import message_of
+from archive.backend.pytorch import IMPORTING, message_of, not_loaded
 from archive.backend.values.comparing import compared
 from archive.backend.values.compiled import observe_compiled
 from archive.backend.values.devices import observe_device
@@ -59,11 +59,6 @@ SAFE_DTYPES = {name: written for written, name in DTYPES.items()}
 RUN_KINDS = COMMAND_KINDS["run"]
 EXECUTING = "While executing"
 """Begins what ``torch.fx.Interpreter`` adds to an error."""
-IMPORTING = (
-    "if a module registers it, import that before: "
-    "python -c 'import MODULE; from archive.cli import main; main()' …"
-)
-"""How this package's commands know a backend that no entry point names."""
 AS_OPTION = "; a Tensor is given by its sizes and type, as in --input 2x3:float32"
 """TorchScript does not say the shapes of what a method takes."""
 
@@ -402,7 +397,7 @@ def _loaded(source: Source, file: str) -> PT2ArchiveContents:
     try:
         return load_pt2(io.BytesIO(mapped.data))
     except Exception as error:  # broken archives make PyTorch raise errors of any kind
-        raise ArchiveError(f"PyTorch does not load it: {one_line(message_of(error))}", file=file) from error
+        raise not_loaded(error, file) from error
     finally:
         mapped.close()
 
