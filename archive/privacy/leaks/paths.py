@@ -120,11 +120,15 @@ BEGINS_STRING, QUOTES = frozenset((b"", b"\0", b"\n", b"\t", b">")), frozenset((
 ENDS_STRING, ENDS_MARKUP = pattern_of(rb"[\0\n\r\t]"), pattern_of(rb"[\0\n<]")
 OF_SETTING = pattern_of(rb"(?:[\0\n]|\A)[ \t]{0,40}(?:(?:- )?-{0,2}[\w.-]{1,64} ?[:=] ?|- )\Z")
 """What stands before the value of a setting, an option or an item, which goes on to the end of its line."""
+ENDS_OF_SETTING = (b":", b"=", b": ", b"= ", b"- ")
+"""What that ends with: of a path in the middle of a line, no pattern looks at what stands before."""
 MOST_OF_NAME = 110
 NOT_IN_PATH = pattern_of(rb"[\x00-\x1f\"<>|*?`]|[\s(=,;\[{][/\\~]|[A-Za-z]:[/\\]|:[ /]")
 """What no path has after its beginning, though a sentence does."""
 PATH_GOES_ON = pattern_of(rb"(?<!\s)[/\\][^\s/\\]|[^\s]\.[A-Za-z][A-Za-z0-9_]{0,5}\Z")
 """What says that a path goes on after a blank or a bracket: a separator, or the ending of a file."""
+IN_PATH_ONLY = (b"/", b"\\", b".")
+"""One of these is in whatever says so."""
 MOST_OF_REST = 1 << 10
 TILDE_OF_USER = pattern_of(
     rb"~(?:" + BEGINS + rb"~))([a-z_][a-z0-9_-]{2,31})/(?!\.)(?:" + NAME + rb"/){0,64}+" + NAME
@@ -217,9 +221,9 @@ def _posix(data: bytes, words: FoundWords | None = None) -> Iterator[Detection]:
     for match in ROOTED.finditer(data):
         at = match.start()
         rooted.append(at)
-        path = textual(_whole(data, match)).rstrip(TRIMMED)
-        if IN_ROOT.match(path) and not DRIVE_BEFORE.search(data, max(at - 3, 0), at):
-            for kind, offset, text in _detections(path):
+        detections = _below_root(_whole(data, match))
+        if detections and not DRIVE_BEFORE.search(data, max(at - 3, 0), at):
+            for kind, offset, text in detections:
                 yield Detection(kind, at + offset, text)
     number = 0
     for match in POSIX.finditer(data):
@@ -246,27 +250,32 @@ def _begins_after_word(data: bytes, at: int) -> bool:
 
 def _whole(data: bytes, path: re.Match[bytes]) -> bytes:
     """A path up to the end of its string, where that is a path as a whole; else as it was found."""
-    before = data[max(path.start() - 1, 0) : path.start()]
+    begin = path.start()
+    before = data[max(begin - 1, 0) : begin]
     most = path.end() + MOST_OF_REST
     if before in QUOTES:
         end = data.find(before, path.end(), most)
-    elif before in BEGINS_STRING or OF_SETTING.search(
-        data, max(path.start() - MOST_OF_NAME, 0), path.start()
+    elif before in BEGINS_STRING or (
+        data.endswith(ENDS_OF_SETTING, max(begin - 2, 0), begin)
+        and OF_SETTING.search(data, max(begin - MOST_OF_NAME, 0), begin)
     ):
         stop = (ENDS_MARKUP if before == b">" else ENDS_STRING).search(data, path.end(), most)
         end = stop.start() if stop else min(len(data), most)
     else:
         return path[0]
     rest = data[path.end() : max(end, 0)]
-    if not rest or NOT_IN_PATH.search(rest) or not PATH_GOES_ON.search(rest):
+    if not any(mark in rest for mark in IN_PATH_ONLY):  # nearly all, and sooner than patterns say so
+        return path[0]
+    if NOT_IN_PATH.search(rest) or not PATH_GOES_ON.search(rest):
         return path[0]
     return path[0] + rest
 
 
 @lru_cache(MOST_REPEATED)
-def _detections(path: bytes) -> list[Detection]:
-    """What a path reveals, at its first byte."""
-    return list(of_path(0, path, LeakKind.PATH))
+def _below_root(found: bytes) -> Sequence[Detection]:
+    """What a path that is found below a known root reveals, at its first byte; nothing if none is left."""
+    path = textual(found).rstrip(TRIMMED)
+    return tuple(of_path(0, path, LeakKind.PATH)) if IN_ROOT.match(path) else ()
 
 
 def _single(path: bytes) -> bytes:
