@@ -337,8 +337,9 @@ class RangeRecords:
         with memory.part():
             memory.take(VALUE_WIDTH * (len(span) + 4 * (own.stop - own.start)), "source ranges")
             # The least that the texts of the sources take in a record with a string table.
-            pieces = np.diff(laid.pieces.first)[laid.text[own]]
-            with memory.lent(SHORTEST_INTEGER * int(pieces.sum()), "texts of a record"):
+            text = laid.text[own]
+            pieces = int((laid.pieces.first[text + 1] - laid.pieces.first[text]).sum())
+            with memory.lent(SHORTEST_INTEGER * pieces, "texts of a record"):
                 pass
             table = None
             if layout is RangeLayout.STRING_TABLE:
