@@ -78,6 +78,15 @@ def firsts(counts: Ints) -> Ints:
     return first
 
 
+def sizes_of(first: Ints, which: Ints) -> Ints:
+    """How many items some sequences have, of all those that ``firsts`` gives.
+
+    Others are not looked at: a record that takes the differences of all makes its archive quadratic.
+    """
+    sizes: Ints = first[which + 1] - first[which]
+    return sizes
+
+
 def distinct_values(values: Ints) -> Ints:
     """The distinct ones of some numbers, ascending; ``np.unique`` would import masked arrays, 8 ms."""
     rising: Ints = np.sort(values)

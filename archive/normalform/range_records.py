@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archive.base import memory
-from archive.base.columns import firsts, largest_window, numbered, spread, sums_along, table_with, windows
+from archive.base.columns import (
+    firsts,
+    largest_window,
+    numbered,
+    sizes_of,
+    spread,
+    sums_along,
+    table_with,
+    windows,
+)
 from archive.base.errors import ArchiveError
 from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.model import RangeLayout
@@ -337,9 +346,8 @@ class RangeRecords:
         with memory.part():
             memory.take(VALUE_WIDTH * (len(span) + 4 * (own.stop - own.start)), "source ranges")
             # The least that the texts of the sources take in a record with a string table.
-            text = laid.text[own]
-            pieces = int((laid.pieces.first[text + 1] - laid.pieces.first[text]).sum())
-            with memory.lent(SHORTEST_INTEGER * pieces, "texts of a record"):
+            pieces = sizes_of(laid.pieces.first, laid.text[own])
+            with memory.lent(SHORTEST_INTEGER * int(pieces.sum()), "texts of a record"):
                 pass
             table = None
             if layout is RangeLayout.STRING_TABLE:

@@ -276,8 +276,7 @@ class ArchiveSources:
         within = [np.clip(column, 0, size[fragment]) for column in (self._table.start, self._table.end)]
         start, end = low + within[0], low + np.maximum(*within)
         line = np.zeros(len(fragment), np.int64)
-        for index, breaks in enumerate(newlines):
-            own = np.flatnonzero(file == index)
+        for own, breaks in zip(_rows_of_each(file, len(newlines)), newlines, strict=True):
             before = np.searchsorted(breaks, start[own]) - np.searchsorted(breaks, low[own])
             line[own] = line_of[fragment[own]] + before
         known = file >= 0
@@ -356,10 +355,16 @@ class ArchiveSources:
     def _in_units(self, units: Sequence[Units], bytes_: Ints) -> Ints:
         """Bytes of files as positions of their shown texts; 0 without a file (n)."""
         positions = np.zeros(len(bytes_), np.int64)
-        for index, shown in enumerate(units):
-            own = np.flatnonzero(self.file == index)
+        for own, shown in zip(_rows_of_each(self.file, len(units)), units, strict=True):
             positions[own] = shown.at(bytes_[own])
         return positions
+
+
+def _rows_of_each(file: Ints, count: int) -> Iterator[Ints]:
+    """The rows of each of so many files, all sorted once: there may be a file for every few rows."""
+    order = np.argsort(file, kind="stable")
+    bounds = np.searchsorted(file[order], np.arange(count + 1)).tolist()
+    yield from (order[low:high] for low, high in pairwise(bounds))
 
 
 def _sources_once(sources: SourceTable) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base import memory
-from archive.base.columns import firsts, numbered, spread
+from archive.base.columns import firsts, numbered, sizes_of, spread
 from archive.base.errors import ArchiveError, LimitError, in_file, shown
 from archive.base.strings import decoded
 from archive.debuginfo.mending import mended
@@ -155,7 +155,7 @@ def _compare_sources(
 
 def _pieces(sources: SourceTable, which: Ints, known: Numbers) -> tuple[Ints, Ints]:
     """The pieces of some sources' texts, equal ones with equal numbers, and the first of each text."""
-    counts = np.diff(sources.first)[which]
+    counts = sizes_of(sources.first, which)
     memory.take(3 * memory.NUMBER * int(counts.sum()), "pieces of texts")
     index = sources.piece[spread(sources.first[which], counts)]
     return string_numbers(sources.strings, index, known), firsts(counts)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.base import memory
-from archive.base.columns import firsts, numbered, spread
+from archive.base.columns import firsts, numbered, sizes_of, spread
 from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import MARKER, ROWS
@@ -121,7 +121,7 @@ def record_of(table: RangeTable, number: int) -> RangeRecord:
 def _texts(table: RangeTable, objects: Ints) -> PiecedTexts:
     """The texts of some sources, without empty pieces, unless the whole text is empty."""
     sources = table.sources
-    counts = np.diff(sources.first)[objects]
+    counts = sizes_of(sources.first, objects)
     memory.take(8 * memory.NUMBER * int(counts.sum()), "pieces of texts")
     index = sources.piece[spread(sources.first[objects], counts)]
     strings, piece = own_strings(sources.strings, index)

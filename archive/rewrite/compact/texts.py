@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.base import memory
-from archive.base.columns import distinct_values, firsts, numbered, spread
+from archive.base.columns import distinct_values, firsts, numbered, sizes_of, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ class PiecedTexts(NamedTuple):
 
     def some(self, which: Ints) -> PiecedTexts:
         """The pieces of some of the texts."""
-        counts = np.diff(self.first)[which]
+        counts = sizes_of(self.first, which)
         return PiecedTexts(self.strings, firsts(counts), self.piece[spread(self.first[which], counts)])
 
     def numbered(self) -> tuple[Ints, Ints]:
