@@ -1,4 +1,4 @@
-"""Columns of all records are passed over once, not once for each record: of twice the records, 2.3 times the items.
+"""Columns of all records are passed over once, not for each record: of twice as many, 2.3 times the items.
 
 What numpy's functions are given is counted: a step of Python may hide a pass over everything.
 """
@@ -23,7 +23,11 @@ PASSES = ("diff", "cumsum", "repeat", "flatnonzero", "argsort", "sort", "bincoun
 """Functions that look at each item."""
 COMMANDS = (
     *("inspect {}", "verify {}", "digest {}", "leaks {}", "report {} -o out --force"),
-    *("split {} -o out -c aside --force", "shrink {} -o out --force", "migrate {} -o out --to latest --force"),
+    *(
+        "split {} -o out -c aside --force",
+        "shrink {} -o out --force",
+        "migrate {} -o out --to latest --force",
+    ),
     *("redact {} -o out -c aside --paths basename --force", "shrink {} -o out --level embed --force"),
 )
 
