@@ -33,10 +33,10 @@ GOALS = {
 WHY = {
     "compact": "two fifths write each record in the ways that may be smallest, a fifth proves that they say "
     "the same",
-    "redact": "three tenths make the companion, a quarter is the proof, a fifth the search of the "
-    "original, and a tenth writes source ranges; no step stands out",
-    "leaks": "a fifth each cut out the strings, read the lines of source and look for what reveals; all three "
-    "are many small steps",
+    "redact": "three tenths make the companion, a quarter is the proof, a fifth looks for leaks in the "
+    "original, a tenth writes source ranges; no step stands out",
+    "leaks": "a fifth each cut out the strings, read the lines of source and look for what reveals; all of "
+    "it is many small steps",
 }
 ROUNDS = 2
 EVERY = 4
