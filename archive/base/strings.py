@@ -66,9 +66,9 @@ class StringTable:
 
     def data(self, index: int) -> memoryview:
         """The bytes of a string, not copied."""
-        start = int(self.start[index])
-        buffer: memoryview = self.buffers[int(self.buffer[index])]
-        return buffer[start : start + int(self.length[index])]
+        start: int = self.start.item(index)  # in half the time of ``int(start[index])``
+        buffer: memoryview = self.buffers[self.buffer.item(index)]
+        return buffer[start : start + self.length.item(index)]
 
     def is_borrowed(self, index: int) -> bool:
         """Whether the bytes of a string are part of the mapped file, not of an inflated copy."""

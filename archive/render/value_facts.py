@@ -196,6 +196,7 @@ class RunComparison(TypedDict):
             null if that is not sure.
         may_hide_norm: whether the first is a layer that both may have folded a batch normalisation into,
             which the difference may be of.
+        may_be_unseen: whether the difference may begin in what a run has not seen. Nothing is first then.
         largest_drop: where the signal-to-noise ratio falls the most; null if it falls by 6 dB nowhere.
         pairs: in the order of the run.
         inside: how many operations of each are inside of one of the other.
@@ -212,6 +213,7 @@ class RunComparison(TypedDict):
     tolerance: float
     first: GapFacts | None
     may_hide_norm: bool
+    may_be_unseen: bool
     largest_drop: GapFacts | None
     pairs: Sequence[GapFacts]
     inside: Sequence[int]
@@ -303,6 +305,7 @@ def comparison_facts(file: str, base: str, diff: ValueDiff) -> RunComparison:
         "tolerance": diff.tolerance,
         "first": None if first is None else gap_facts(first),
         "may_hide_norm": first is not None and diff.may_hide_norm(first),
+        "may_be_unseen": diff.may_be_unseen,
         "largest_drop": None if drop is None else gap_facts(drop),
         "pairs": [*map(gap_facts, diff.gaps)],
         "inside": diff.pairs.inside,

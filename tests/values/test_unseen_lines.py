@@ -24,6 +24,7 @@ from archive.backend.values.comparing import compared
 from archive.backend.values.observing import KeptValues, Recorder
 from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace, SourceLine
 from archive.render.fitted_table import lines_of
+from archive.render.value_facts import comparison_facts
 from archive.render.values import comparison_text
 from tests.backend.partitioned import Silent, backend
 
@@ -243,3 +244,5 @@ def test_a_node_after_others_that_a_device_has_not_noted_is_not_sure(
         assert diff.first_sure is not None
         assert (diff.first is not None) is is_named
         assert diff.may_be_unseen is not is_named
+        facts = comparison_facts("", "", diff)
+        assert (facts["may_be_unseen"], facts["first"] is None) == (not is_named, not is_named)

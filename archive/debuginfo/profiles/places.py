@@ -13,7 +13,7 @@ from archive.debuginfo.frames import CALL
 from archive.debuginfo.sites import GENERATED_FILE, SELF
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Symbolication
@@ -170,23 +170,32 @@ def joint_line(lines: Sequence[SourceLine]) -> SourceLine | None:
     return distinct[0]._replace(more=distinct[1:]) if distinct else None
 
 
-def place_of(symbolication: Symbolication) -> OperationPlace:
-    """The place that a symbolicated debug handle stands for."""
+def _levels_of(symbolication: Symbolication) -> Iterator[ModuleLevel]:
+    """The modules of its call stacks, each by the last attribute that leads to it, which is all they have."""
+    path: list[str] = []
+    for call in (call for entry in reversed(symbolication.entries) for call in entry.stack):
+        if call.module is not None and (instance := str(call.module.instance)) not in INSTANCES_WITHOUT_LEVEL:
+            path.append(one_line(instance))
+            yield ModuleLevel(".".join(path), one_line(call.module.class_name), path[-1])
+
+
+def place_of(
+    symbolication: Symbolication, levels_of: Callable[[Symbolication], Iterable[ModuleLevel]] = _levels_of
+) -> OperationPlace:
+    """The place that a symbolicated debug handle stands for.
+
+    Args:
+        levels_of: the modules that lead to it from the top module, without that.
+    """
     if symbolication.missing:
         return replace(UNKNOWN_PLACE, hierarchy=one_line(str(symbolication)))
     hierarchy = one_line(symbolication.module_hierarchy)
-    levels = [ModuleLevel(hierarchy.partition("::")[0], "")]
-    path: list[str] = []
-    calls = [call for entry in reversed(symbolication.entries) for call in entry.stack]
-    for call in calls:
-        if call.module is not None and str(call.module.instance) not in INSTANCES_WITHOUT_LEVEL:
-            path.append(one_line(str(call.module.instance)))
-            levels.append(ModuleLevel(".".join(path), one_line(call.module.class_name), path[-1]))
+    top = ModuleLevel(hierarchy.partition("::")[0], "")
     ranges = (frame.range for frame in reversed(symbolication.frames) if frame.range is not None)
     source, innermost = _innermost(line for span in ranges for line in lines_of(span))
     op = symbolication.entries[0].op
     return OperationPlace(
-        tuple(levels),
+        (top, *levels_of(symbolication)),
         hierarchy,
         source,
         innermost,

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cache, cached_property
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -207,6 +207,9 @@ class StackStep(NamedTuple):
     function: CodeFunction
 
 
+_Sites: TypeAlias = dict[tuple[int, str, str], list[tuple[CodeFunction, CallSite]]]
+
+
 class StockPlaces:
     """Finds places in one archive."""
 
@@ -216,6 +219,7 @@ class StockPlaces:
         self._with_ranges = {code_of(name) for name in opened.range_records}
         self._lines_at = cache(self._lines_of)
         self._step_of = cache(self._called)
+        self._sites_in = cache(self._sites_of)
 
     def _lines_of(self, record: str, offset: int) -> tuple[SourceLine, ...] | None:
         """The lines that a position in code comes from; None where no range is recorded."""
@@ -224,15 +228,10 @@ class StockPlaces:
 
     def of_handle(self, handle: int) -> OperationPlace:
         """The place that a debug handle stands for; modules in lists have their whole path."""
-        symbolicated = self._opened.symbolicate(handle)
-        place = place_of(symbolicated)
-        if symbolicated.missing:
-            return place
-        return replace(place, levels=tuple(self._levels_of(symbolicated, place.levels[0])))
+        return place_of(self._opened.symbolicate(handle), self._levels_of)
 
-    def _levels_of(self, symbolicated: Symbolication, top: ModuleLevel) -> Iterator[ModuleLevel]:
-        """The modules that lead to an operation, the top module first."""
-        yield top
+    def _levels_of(self, symbolicated: Symbolication) -> Iterator[ModuleLevel]:
+        """The modules that lead to an operation from the top module."""
         caller, path = self._opened.qualified_top, ""
         for call in (step for entry in reversed(symbolicated.entries) for step in entry.stack):
             if call.module is None:
@@ -242,20 +241,30 @@ class StockPlaces:
             caller = callee
             if instance not in INSTANCES_WITHOUT_LEVEL:
                 path = f"{path}.{one_line(step)}".removeprefix(".")
-                yield ModuleLevel(path, one_line(call.module.class_name), one_line(step))
+                yield ModuleLevel(path, one_line(callee.rpartition(".")[2]), one_line(step))
 
     def _called(self, tag: int, caller: str, function: str, callee: str, instance: str) -> str:
         """The attributes that lead from a module to the one that it calls."""
-        sites = self._sites.get((tag, caller, function), []) if tag >= 0 else []
+        sites = self._sites_in(caller.rpartition(".")[0]).get((tag, caller, function), []) if tag >= 0 else []
         return _one_path(sites, caller, callee, self._code, last=instance) or instance
 
     @cached_property
-    def _sites(self) -> dict[tuple[int, str, str], list[tuple[CodeFunction, CallSite]]]:
-        """The calls in generated code, by the tag of the range that they come from, class, and method."""
+    def _ranges_by_module(self) -> dict[str, list[int]]:
+        """The numbers of the records of source ranges, by the module whose code they are of."""
+        numbers: dict[str, list[int]] = {}
+        for number, name in enumerate(self._opened.range_table.names):
+            numbers.setdefault(module_of(code_of(name)), []).append(number)
+        return numbers
+
+    def _sites_of(self, module: str) -> _Sites:
+        """The calls in a module's generated code, by the tag of their range, class, and method.
+
+        Code is parsed for the classes that call: most only run operators, as ``Linear`` does.
+        """
         table = self._opened.range_table
-        sites: dict[tuple[int, str, str], list[tuple[CodeFunction, CallSite]]] = {}
-        for number, name in enumerate(table.names):
-            record = self._code.record(code_of(name))
+        sites: _Sites = {}
+        for number in self._ranges_by_module.get(module, ()):
+            record = self._code.record(code_of(table.names[number]))
             rows = table.rows(number)
             offsets = table.offset[rows.start : rows.stop]
             found = [] if record is None else [*record.sites()]
