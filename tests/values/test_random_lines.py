@@ -260,6 +260,17 @@ def test_the_other_line_is_named(case: Case, tmp_path: Path) -> None:
             ),
             id="a line that both have, and only one uses",
         ),
+        *(
+            pytest.param(
+                Case(
+                    [*("y = y + 0.25", "y = y.transpose(0, 1)"), *plain],
+                    *("m = y > 0.1", 1, forms, True),
+                ),
+                id=f"after one that only shows elements otherwise: {' '.join(forms)}, {len(plain)}",
+            )
+            for plain in ([], ["z = y * 0.7"], ["m = y > 2 / 4", "y = self.layers[1](y)"])
+            for forms in (("scripted", "eager"), ("exported", "frozen"), ("traced", "decomposed"))
+        ),
     ],
 )
 def test_no_wrong_line_is_named(case: Case, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 The first pair is not to blame where an operation that only one of the runs has was given to it
 (``archive.debuginfo.values.extras``): that one is named. It is not sure where what it was given may differ,
 too: by half as much at an earlier pair, at one that may not belong together, or at extra operations of
-several lines; or by what a run has not seen. Then no line is.
+several lines; by the order of its elements; or by what a run has not seen. Then no line is.
 
 Truth values and indices are not compared where they are computed: noise changes them where two numbers are
 nearly equal. Where they differ and the first pair follows from them, the difference begins at them; surely,
@@ -18,7 +18,7 @@ from archive.backend.values.eager import EAGER
 from archive.debuginfo.values.extras import Extras
 from archive.debuginfo.values.families import family
 from archive.debuginfo.values.gaps import ValueGap
-from archive.debuginfo.values.observed import elements
+from archive.debuginfo.values.observed import UNSEEN, elements
 from archive.debuginfo.values.pairing import EXTRA, Pair
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Beginning:
             each.pair.mine.number in given and self._is_beyond(each.gap) for each in diff.gaps[:at]
         )
         if extra is None:
-            follows |= any(map(self._is_other, replaced))
+            follows |= any(map(self._is_other, replaced)) or self._is_shown_otherwise(first.pair)
         else:
             diff.gaps.insert(at, extra._replace(follows=follows))
             follows |= extra.pair.is_weak
@@ -269,6 +269,29 @@ class Beginning:
             return not each.sides
         is_equal = elements(mine.value.shape) == elements(base.value.shape)
         return not is_equal or self._is_beyond(self._values.gap_of(mine.value, base.value))
+
+    def _is_shown_otherwise(self, pair: Pair) -> bool:
+        """Whether two operations were given values that differ, though what these follow from does not.
+
+        One run has transposed them, say: that computes nothing, and is in no pair.
+        """
+        makers = pair.mine.makers, pair.base.makers
+        if family(pair.mine.op) != family(pair.base.op) or len(makers[0]) != len(makers[1]):
+            return False
+        for numbers in zip(*makers, strict=True):
+            mine, base = (self._maker(*side) for side in enumerate(numbers))
+            if mine is not None and base is not None and elements(mine.shape) == elements(base.shape):
+                is_float = mine.dtype == base.dtype and mine.dtype.startswith("float")
+                if is_float and self._is_beyond(self._values.gap_of(mine, base)):
+                    return True
+        return False
+
+    def _maker(self, side: Side, number: int) -> Summary | None:
+        """What an operation of ``makers`` returned."""
+        if number == UNSEEN:
+            return None
+        run = self._runs[side]
+        return run.inputs[~number] if number < 0 else run.operations[number].results[0]
 
     def _gap_beside(self, one: ObservedOperation, other: Given | None, side: Side) -> Gap | None:
         """How far an operation's value is from what the other run has; None if they cannot be compared."""

@@ -27,7 +27,7 @@ from archive.debuginfo.values.observed import (
 from archive.effects.nested import tensors_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from archive.debuginfo.profiles.places import OperationPlace
 
@@ -80,15 +80,31 @@ class KeptValues:
 
 
 class Writers:
-    """Which operation last wrote the memory of each tensor; views have that of the tensor that they show."""
+    """Which operation last wrote the memory of each tensor; views have that of the tensor that they show.
+
+    And which one returned it just as it is since then: of a view that which made the view.
+    """
 
     def __init__(self) -> None:
         self._writers: dict[int, int] = {}
+        self._makers: dict[int, dict[Hashable, int]] = {}
 
     def of(self, given: object) -> tuple[int, ...]:
         """The operation that wrote each tensor of a nested value; none for weights."""
         found = (self._writers.get(each) for each in _memory(given))
         return (*(each for each in found if each is not None),)
+
+    def makers_of(self, given: object) -> tuple[int, ...]:
+        """The operation that returned each of the tensors that :meth:`of` has; ``UNSEEN`` where none did."""
+        tensors = [each for each in tensors_in(given) if each.layout == torch.strided]
+        places = [(each.untyped_storage().data_ptr(), each) for each in tensors]
+        return (
+            *(
+                self._makers.get(memory, {}).get(_shown(each), UNSEEN)
+                for memory, each in places
+                if memory in self._writers
+            ),
+        )
 
     def note(self, number: int, op: str, given: object, result: object, *, changes: bool) -> None:
         """Note what an operation wrote.
@@ -98,7 +114,14 @@ class Writers:
         """
         # What is lifted was made without an operation, where another tensor may have been before.
         shown = () if changes or op in LIFTS else {*_memory(given)}
-        self._writers |= dict.fromkeys((each for each in _memory(result) if each not in shown), number)
+        written = [each for each in _memory(result) if each not in shown]
+        self._writers |= dict.fromkeys(written, number)
+        for each in written:
+            self._makers.pop(each, None)
+        tensors = [each for each in tensors_in(result) if each.layout == torch.strided]
+        if len(tensors) == 1:
+            makers = self._makers.setdefault(tensors[0].untyped_storage().data_ptr(), {})
+            makers[_shown(tensors[0])] = number
 
 
 def _memory(value: object) -> Iterator[int]:
@@ -106,6 +129,12 @@ def _memory(value: object) -> Iterator[int]:
     for tensor in tensors_in(value):
         if tensor.layout == torch.strided:
             yield tensor.untyped_storage().data_ptr()
+
+
+def _shown(tensor: torch.Tensor) -> Hashable:
+    """Which elements of its memory a strided tensor has, and in which order."""
+    flags = tensor.dtype, tensor.is_conj(), tensor.is_neg()
+    return tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), *flags
 
 
 class Recorder:
@@ -154,15 +183,17 @@ class Recorder:
         """
         number, results = len(self), self._summaries(result)
         sources: tuple[int, ...] = ()
+        makers: tuple[int, ...] = ()
         unmasked = None
         if self._values is not None:  # only runs with values are compared
             sources = (*self._writers.of(given), *((UNSEEN,) if hides else ()))
+            makers = () if hides else self._writers.makers_of(given)
             if not hides and (found := hidden(op, given)) is not None:
                 unmasked = Unmasked(found[0], self._writers.of(found[1]))
             self._writers.note(number, op, given, result, changes=bool(before))
         is_odd = self._knows_inputs and any(each.nan or each.inf for each in results)
         inputs = self._made_of(number, before, given, results) if is_odd else ()
-        self.run.operations.append(NotedOperation(op, results, inputs, sources, unmasked))
+        self.run.operations.append(NotedOperation(op, results, inputs, sources, unmasked, makers))
 
     def _made_of(
         self, number: int, before: Sequence[Range], given: object, results: Sequence[Summary]

@@ -123,6 +123,9 @@ class ObservedOperation:
             a view of; of the model's inputs -1 for the first, -2 for the second; ``UNSEEN`` among them of
             what was not seen. () where they are not known.
         unmasked: what attention follows from, apart from a mask; None of all other operations.
+        makers: for each of ``sources``, the number of the operation whose only result it is just as it was
+            given, so that of a view; of an input as there, and ``UNSEEN`` where none is known. () where
+            nothing is.
     """
 
     number: int
@@ -134,6 +137,7 @@ class ObservedOperation:
     inputs: tuple[Range, ...] = ()
     sources: tuple[int, ...] = ()
     unmasked: Unmasked | None = None
+    makers: tuple[int, ...] = ()
 
     @property
     def line(self) -> str:
@@ -256,6 +260,7 @@ class NotedOperation(NamedTuple):
     inputs: tuple[Range, ...]
     sources: tuple[int, ...] = ()
     unmasked: Unmasked | None = None
+    makers: tuple[int, ...] = ()
     is_hidden: bool = False
 
 
@@ -284,8 +289,11 @@ class NotedRun:
         def sources_of(numbers: tuple[int, ...]) -> tuple[int, ...]:
             return (*(new for old in numbers for new in renumbered.get(old, (old,))),)
 
+        def maker_of(old: int) -> int:
+            return old if old < 0 else by_number[old].number if old in by_number else UNSEEN
+
         for number, (noted, found) in enumerate(zip(self.operations, places, strict=True)):
-            op, results, inputs, _, unmasked, _ = noted
+            op, results, inputs, _, unmasked, _, _ = noted
             sources = sources_of(noted.sources)
             if noted.is_hidden and found is not None:
                 hidden = ObservedOperation(len(observed.operations), op, *found, 0, ())
@@ -298,8 +306,9 @@ class NotedRun:
             visits[place, key, op] += 1
             if unmasked is not None:
                 unmasked = unmasked._replace(sources=sources_of(unmasked.sources))
+            makers = (*map(maker_of, noted.makers),)
             made = ObservedOperation(
-                len(observed.operations), op, place, key, visit, results, inputs, sources, unmasked
+                len(observed.operations), op, place, key, visit, results, inputs, sources, unmasked, makers
             )
             renumbered[number] = (made.number,)
             by_number[number] = made
