@@ -119,6 +119,7 @@ class _ArchiveComparison:
         self._old, self._new = old, new
         self._kinds = old.recognised.kind, new.recognised.kind
         self.unchecked: list[str] = []
+        self._unread: set[tuple[str, str]] = set()
         self.understood: tuple[set[str], set[str]] = set(), set()
         self._tensors = pairs_of_tensors(old.tensors, new.tensors)
         self._names = Pairing(_classes(old), _classes(new), self._tensors)
@@ -129,7 +130,7 @@ class _ArchiveComparison:
         yield from changes
         if self._old.has_code and self._new.has_code:
             yield from record_changes(self._old, self._new, self.understood)
-            yield from rewritten(self._old, self._new, self.understood, changes)
+            yield from rewritten(self._old, self._new, self.understood, changes, self._unread)
             if TENSOR_KINDS.isdisjoint(self._kinds):
                 yield from layout_changes(self._old, self._new)
 
@@ -143,6 +144,7 @@ class _ArchiveComparison:
             self._understand(_headers(self._old), _headers(self._new))
             yield from with_lines(tensors.changes(), self._old, self._new)
             self.unchecked += tensors.unchecked
+            self._unread = tensors.unread
             yield from self._of_values()
             yield from self._of_code()
             yield from self._of_programs()

@@ -6,6 +6,7 @@ one is compared here, so that nothing of a file is left out.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from archive.base import memory
@@ -113,9 +114,12 @@ def _changed(level: Level, kind: RecordKind, old: ReadableRecord, new: ReadableR
         f"{record.size:,} bytes" if text is None else text.strip()
         for record, text in zip((old, new), texts, strict=True)
     ]
-    if words[0] == words[1]:
-        words[1] = "other bytes"
-    return changed(level, what, new.name, words[0], words[1])
+    return changed(level, what, new.name, words[0], _other(*words))
+
+
+def _other(was: str, now: str) -> str:
+    """The word for what something has become that differs."""
+    return "other bytes" if was == now else now
 
 
 def _text(record: ReadableRecord) -> str | None:
@@ -158,14 +162,29 @@ def rewritten(
     new: Archive,
     understood: tuple[Collection[str], Collection[str]],
     changes: Collection[Change],
+    unread: Collection[tuple[str, str]],
 ) -> Iterator[Change]:
-    """Understood records whose bytes differ, though what they say is the same."""
+    """Understood records whose bytes differ, though what they say is the same.
+
+    Where that could not be compared, as of damaged bytes, those of one name differ in what they are about.
+
+    Args:
+        unread: the pairs of records, old and new, of which that is so.
+    """
     names, things = {change.name for change in changes}, {change.what for change in changes}
+    unknown = set(chain.from_iterable(unread))
     for name in old.records:
         if name not in understood[0] or name not in understood[1] or name not in new.records or name in names:
             continue
+        was, now = old.records[name], new.records[name]
+        if name in unknown:
+            if (name, name) in unread and not same_bytes(was, now):
+                kind = str(kind_in(old.recognised.kind, name))
+                sizes = f"{was.size:,} bytes", f"{now.size:,} bytes"
+                yield changed(level_of(old, name), kind, name, sizes[0], _other(*sizes))
+            continue
         group = GROUPS.get(kind_in(old.recognised.kind, name), set())
-        if not group & things and not same_bytes(old.records[name], new.records[name]):
+        if not group & things and not same_bytes(was, now):
             yield changed(Level.LAYOUT, "record", name, "the same", "written otherwise")
 
 

@@ -126,6 +126,10 @@ class TensorComparison:
     Args:
         pairs: the new archive's names of the tensors that both have, by the old one's.
         plain: whether one of them keeps neither strides nor gradients nor shared storages.
+
+    Attributes:
+        unread: the pairs of storages of which elements were not compared, so far: nothing is known of what
+            they say.
     """
 
     def __init__(self, old: Archive, new: Archive, pairs: Mapping[str, str], *, plain: bool = False) -> None:
@@ -137,6 +141,7 @@ class TensorComparison:
         self._found: dict[Places, Difference | str] = {}
         self._names: dict[Places, list[str]] = {}
         self._unchecked: dict[str, list[str]] = {}
+        self.unread: set[Names] = set()
 
     def changes(self) -> Iterator[Change]:
         """The rows, in the order of the old archive's tensors, then of the new one's."""
@@ -184,6 +189,7 @@ class TensorComparison:
         outcome = self._found.get(places)
         if isinstance(outcome, str):
             self._unchecked.setdefault(outcome, []).append(name)
+            self.unread.add((old.record, new.record))
         if isinstance(outcome, str) or outcome is None or not outcome.changed:
             return
         names = self._names.setdefault(places, [])

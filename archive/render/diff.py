@@ -75,7 +75,7 @@ def verdict(diff: Diff) -> str:
     elif diff.same_model:
         verdict = f"same model; {verdict}"
     elif missing and Level.MODEL not in levels:
-        verdict = f"no difference of the model in what both have; {verdict}"
+        verdict = f"no difference of the model in what was compared; {verdict}"
     return "\n".join([verdict, *(f"not compared: {why}" for why in missing)])
 
 

@@ -115,3 +115,10 @@ def map_of(container: Container) -> mmap.mmap | None:
     mapped = container._mapped
     assert isinstance(mapped, Mapped)
     return mapped._map
+
+
+def with_flipped_bit(path: Path, at: int) -> bytes:
+    """The bytes of a file, in one of which a bit is another."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 4
+    return bytes(data)
