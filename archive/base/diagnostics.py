@@ -35,7 +35,7 @@ class Diagnostic:
         severity: ``error``: PyTorch or this library cannot read something, or it leads to wrong source or
             none; ``warning``: everything can be read, but something is lost or contradicts itself; ``note``:
             allowed, but not as PyTorch writes an archive with all of its debug info; ``not checked``: the
-            file isn't an archive; ``internal error``: a fault of this library, which ended a check.
+            file isn't a model; ``internal error``: a fault of this library, which ended a check.
         record: the record's name without root; "" for the archive as a whole.
         place: a row and field, or a byte of the record; "" for the whole record.
         message: the problem, in one sentence.
@@ -91,12 +91,18 @@ class _NotesOfKind(NamedTuple):
 
 
 class Diagnostics:
-    """The diagnostics of an archive, as checks add them, and what the checks looked at."""
+    """The diagnostics of an archive, as checks add them, and what the checks looked at.
 
-    __slots__ = ("_looked", "_notes", "findings")
+    Attributes:
+        findings: the diagnostics, without notes of which one stands for many.
+        unchecked: what no check of such a file looks at, each in a few words.
+    """
+
+    __slots__ = ("_looked", "_notes", "findings", "unchecked")
 
     def __init__(self) -> None:
         self.findings: list[Diagnostic] = []
+        self.unchecked: list[str] = []
         self._notes: dict[str, _NotesOfKind] = {}
         self._looked: dict[tuple[str, str], int] = {}
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
+from archive.check.bytes_only import NO_CHECKSUMS
 from archive.formats.executorch import xnnpack
 from archive.formats.executorch.frames import read_frames
 from archive.formats.executorch.layout import DELEGATE_CALL, KERNEL_CALL
@@ -34,10 +35,11 @@ def check_program(file: TensorRecords, report: Diagnostics) -> None:
             report.add("note", name, "", "nothing in the program refers to this segment")
         elif name.startswith(BLOBS) and name.endswith(f".{xnnpack.BACKEND}"):
             graph = report.attempt(name, lambda: xnnpack.read_graph(record.view()))  # noqa: B023 (called at once)
-            report.looked(len(graph.nodes) if graph else 0, "node of XNNPACK's", "with its debug handle")
-    report.looked(len(program.methods), "method", "with its values, instructions and planned memory")
-    report.looked(sum(each.framed for each in frames.values()), "instruction", "with its frames")
+            report.looked(len(graph.nodes) if graph else 0, "node", "of XNNPACK with a debug handle")
+    report.looked(len(program.methods), "method", "with values, instructions and planned memory")
+    report.looked(sum(each.framed for each in frames.values()), "instruction", "with frames")
     report.looked(len(program.segments), "segment", "within the file, without overlaps")
+    report.unchecked.append(NO_CHECKSUMS)
 
 
 def _check_method(method: Method, report: Diagnostics) -> None:

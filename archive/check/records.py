@@ -44,7 +44,7 @@ from archive.reader.lacking import why_split_off
 from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from archive.base.columns import Ints
     from archive.base.diagnostics import Diagnostics
@@ -98,13 +98,19 @@ def check_intact(archive: Archive, report: Diagnostics) -> set[str]:
     readable = {name for name in records if report.attempt(name, records[name].view) is not None}
     report.looked(len(readable), "record", "read whole")
     unchecked = [record for name, record in records.items() if name in readable and record.crc32 == 0]
-    without = [shown(record.name) for record in unchecked if zlib.crc32(record.view())]
+    without = [record.name for record in unchecked if zlib.crc32(record.view())]
+    note_without_checksums(without, readable, len(records), report)
+    return readable
+
+
+def note_without_checksums(
+    without: Sequence[str], readable: Collection[str], count: int, report: Diagnostics
+) -> None:
+    """Note how many of the readable records, of all ``count``, have checksums, and which have none."""
     report.looked(len(readable) - len(without), "checksum", "compared")
     if without:
-        some = ", ".join(without[:3]) + ("…" if len(without) > 3 else "")  # noqa: PLR2004 (examples)
-        among = counted(len(records), "record")
-        report.add("note", "", "", f"no crc for {len(without):,} of {among}: {some}")
-    return readable
+        some = ", ".join(map(shown, without[:3])) + ("…" if len(without) > 3 else "")  # noqa: PLR2004 (examples)
+        report.add("note", "", "", f"no crc for {len(without):,} of {counted(count, 'record')}: {some}")
 
 
 def check_bytes(archive: Archive, name: str, build: Callable[..., object], report: Diagnostics) -> None:

@@ -23,19 +23,31 @@ from archive.base.bounded import bounded
 from archive.base.diagnostics import Diagnostic, Diagnostics, diagnostic_of
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.check.bytes_only import check_sums, check_tensors
 from archive.check.methods import check_handles, check_lowered, check_methods
 from archive.check.ranges import check_ranges
 from archive.check.records import check_intact, check_records
 from archive.check.storages import check_storages
+from archive.container.container import Container
 from archive.formats.record_kinds import BYTECODE, CALLSTACK_MAP, METHOD_HANDLES
 from archive.io.mapped import Mapped
 from archive.reader.archive import Archive
 from archive.reader.loading import CHECKS, Fault, Loader, ParsedRecords, has_checks
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import DAMAGED_KINDS, PROGRAM_KINDS, FileKind, recognise_for
-from archive.reader.recognition.kinds import COMMAND_KINDS
+from archive.reader.recognition import (
+    DAMAGED_KINDS,
+    PROGRAM_KINDS,
+    TENSOR_KINDS,
+    FileKind,
+    head_kind,
+    is_zip,
+    recognise_for,
+)
+from archive.reader.recognition.kinds import COMMAND_KINDS, PARSED_KINDS, commands_on
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from archive.base.columns import Ints
     from archive.base.diagnostics import Severity
     from archive.io.mapped import Source
@@ -46,14 +58,23 @@ __all__ = ["CHECKED_KINDS", "Diagnostic", "verify"]
 
 CHECKED_KINDS = COMMAND_KINDS["verify"]
 """The kinds of files that are checked."""
+OPENED = PARSED_KINDS | TENSOR_KINDS
+"""Those that are opened; of the other zips, only the directory is read, and no pickle."""
 NOT_PARSED = "source ranges are checked as the companion's columns, not as the bytes that it gives back"
+
+SEVERAL_KINDS = {FileKind.ONNX, FileKind.SHARDED}
+"""Those of which files beside them are a part, which are opened by the path of the first."""
 
 
 class Verification(NamedTuple):
-    """The diagnostics of a file, in the order of its records, and what was looked at, in sentences."""
+    """The diagnostics of a file, in the order of its records, and what was looked at, in sentences.
+
+    ``unchecked`` is what no check of such a file looks at, each in a few words.
+    """
 
     diagnostics: list[Diagnostic]
     checked: list[str]
+    unchecked: Sequence[str] = ()
 
 
 @bounded
@@ -66,8 +87,8 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
 
     Returns:
         The diagnostics in the order of the records; none if all is well. A broken file gives a single one,
-        the reader's error. A file that isn't an archive gives a single one of severity ``not checked``, which
-        says what the file is. At most 100 of one kind are listed for one record, and the others counted.
+        the reader's error. A file that isn't a model gives a single one of severity ``not checked``, which says
+        what the file is. At most 100 of one kind are listed for one record, and the others counted.
 
     Raises:
         OSError: the source cannot be read.
@@ -83,15 +104,18 @@ def verification(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -
     try:
         with closing(Mapped(source)) as mapped:
             try:
+                is_one = is_zip(mapped.data) or head_kind(mapped) not in SEVERAL_KINDS
                 with (
-                    open_archive(mapped, limits=limits, kinds=CHECKED_KINDS) as archive,
+                    open_archive(mapped if is_one else source, limits=limits, kinds=OPENED) as archive,
                     memory.charged(archive.allowance),
                 ):
                     return _diagnostics(archive)
             except ArchiveError:
-                recognised = recognise_for(mapped, CHECKED_KINDS, limits=limits)
-                if recognised.kind in CHECKED_KINDS:
+                recognised = recognise_for(mapped, OPENED, limits=limits)
+                if recognised.kind in OPENED:
                     raise
+                if recognised.kind in CHECKED_KINDS and commands_on(recognised.kind) in recognised.advice:
+                    return _of_zip_file(mapped, limits)
                 severity: Severity = "error" if recognised.kind in DAMAGED_KINDS else "not checked"
                 return Verification([Diagnostic(severity, "", "", str(recognised))], [])
     except ArchiveError as error:
@@ -107,14 +131,34 @@ def _diagnostics(archive: Archive) -> Verification:
 
         report = Diagnostics()
         check_program(archive.tensor_file, report)
-        return Verification(report.ordered(archive.records), report.checked)
+        return _verification(report, archive.records)
     if archive.tensor_file is not None:
-        return Verification([Diagnostic("not checked", "", "", str(archive.recognised))], [])
+        report = Diagnostics()
+        check_tensors(archive.tensor_file, report)
+        return _verification(report, archive.records)
+    if archive.recognised.kind not in PARSED_KINDS:
+        return _of_zip(archive.container)
     if archive.companion is None:
         return _of_torchscript(archive, restored=False)
     if archive.has_code:
         return _of_split(archive)
     return _of_companion(archive.companion)
+
+
+def _of_zip_file(mapped: Mapped, limits: Limits) -> Verification:
+    """Check a zip of which nothing but its records' bytes is read."""
+    with memory.charged(limits.allowance(mapped.weight)), Container(mapped, rooted=False) as container:
+        return _of_zip(container)
+
+
+def _of_zip(container: Container) -> Verification:
+    report = Diagnostics()
+    check_sums(container.records, report)
+    return _verification(report, container.records)
+
+
+def _verification(report: Diagnostics, records: Iterable[str]) -> Verification:
+    return Verification(report.ordered(records), report.checked, report.unchecked)
 
 
 def _of_programs(archive: Archive) -> Verification:
@@ -135,7 +179,7 @@ def _of_programs(archive: Archive) -> Verification:
         check_programs(archive, readable, report)
         _check_compiled(archive, readable, report)
         _check_metadata(archive.companion, report)
-    return Verification(report.ordered(archive.records), report.checked)
+    return _verification(report, archive.records)
 
 
 def _of_torchscript(archive: Archive, *, restored: bool, ranged: Archive | None = None) -> Verification:
@@ -154,7 +198,7 @@ def _of_torchscript(archive: Archive, *, restored: bool, ranged: Archive | None 
     report.attempt("", lambda: check_storages(archive, report))
     if has_checks(archive.recognised.kind):
         _check_loads(archive, readable, tags, report, restored=restored)
-    return Verification(report.ordered(archive.records), report.checked)
+    return _verification(report, archive.records)
 
 
 def _of_split(archive: Archive) -> Verification:
@@ -185,7 +229,7 @@ def _of_companion(companion: Companion) -> Verification:
         report.looked(record is not None, "record", "of the archive made from the companion")
     if names is not None:
         _check_metadata(companion, report)
-    return Verification(report.ordered({}), report.checked)
+    return _verification(report, {})
 
 
 def _check_loads(

@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from archive.describe.inventory import NO_DIGEST, NO_FINDINGS, NO_LEAKS, extended
+from archive.describe.inventory import NO_DIGEST, NO_LEAKS, extended
 from archive.reader.recognition import ZIP_KINDS
+from archive.reader.recognition.kinds import PARSED_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,11 +49,9 @@ def with_leaks(row: InventoryRow, source: Source, limits: Limits) -> InventoryRo
 
 def with_findings(row: InventoryRow, source: Source, limits: Limits) -> InventoryRow:
     """How many findings ``verify`` has, by severity."""
-    from archive.check.verify import CHECKED_KINDS, verify  # noqa: PLC0415 (by request)
+    from archive.check.verify import verify  # noqa: PLC0415 (by request)
 
-    if row.kind not in CHECKED_KINDS:
-        return replace(row, unread=[*row.unread, NO_FINDINGS])
-    what = "all records, by verify"
+    what = "all records, by verify" if row.kind in PARSED_KINDS else "sizes and checksums, by verify"
     return extended(
         row, what, lambda: {"findings": Counter(one.severity for one in verify(source, limits=limits))}
     )

@@ -40,7 +40,7 @@ RULES: Mapping[str, str] = {
     "error": "something cannot be read, or it leads to wrong source or none",
     "warning": "all can be read, but something is lost or contradicts itself",
     "note": "allowed, but not as PyTorch writes an archive with all of its debug info",
-    "not checked": "the file isn't an archive, is a pointer to one, or cannot be opened",
+    "not checked": "the file isn't a model, is a pointer to one, or cannot be opened",
     "internal error": "a fault of debug-archive ended the check",
 }
 """Severities, as rules of a code scanner."""
@@ -55,9 +55,11 @@ LEVELS: Mapping[Severity, SarifLevel] = {"warning": "warning", "note": "note"}
 def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitStatus:
     """Check files: structure, checksums, and that all debug records agree with each other.
 
-    All problems of a file are listed, each with its place. A file that isn't an archive is reported with what
-    it is, and as not checked; in folders, such files are skipped and counted, unless their names say that
-    they are models.
+    All problems of a file are listed, each with its place. Of checkpoints and other zips, only sizes and
+    checksums are compared; of files of tensors and ExecuTorch's programs, which have no checksums, whether
+    all is in its place. The line of such a file says so. A file that isn't a model is reported with what it
+    is, and as not checked; in folders, such files are skipped and counted, unless their names say that they
+    are models.
 
     \b
     Examples:
@@ -76,7 +78,7 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
         if is_single(files) and not (reader.as_json or reader.as_sarif):
             name, checked = name_of(files[0]), check(files[0])
             diagnostics = run.take(name, checked)
-            for line in _lines(name, diagnostics):
+            for line in _lines(name, diagnostics, checked):
                 printing.write_line(line)
             return checked.status
         listing = reader.listing(files, FOLDER_KINDS["verify"])
@@ -93,6 +95,7 @@ class _Checked:
 
     diagnostics: Sequence[Diagnostic]
     looked_at: Sequence[str] = ()
+    unchecked: Sequence[str] = ()
 
     @property
     def status(self) -> ExitStatus:
@@ -107,7 +110,7 @@ def _check_input(check: Callable[[str], _Checked], file: InputFile) -> _Checked:
 def _check(file: str, *, limits: Limits, mapped: bool) -> _Checked:
     try:
         found = verification(source_of(file, mapped=mapped), limits=limits)
-        return _Checked(found.diagnostics, looked_at=found.checked)
+        return _Checked(found.diagnostics, looked_at=found.checked, unchecked=found.unchecked)
     except ArchiveError as error:  # of a file that cannot be read as a whole
         return _Checked([diagnostic_of(error)])
     except OSError as error:  # the other files are still checked
@@ -156,8 +159,13 @@ class _Verification:
             )
             for diagnostic in shown
         )
-        facts: Verified = {"file": name, "diagnostics": shown, "checked": checked.looked_at}
-        return Row(checked.status, facts, _lines(name, shown), results=results)
+        facts: Verified = {
+            "file": name,
+            "diagnostics": shown,
+            "checked": checked.looked_at,
+            "unchecked": checked.unchecked,
+        }
+        return Row(checked.status, facts, _lines(name, shown, checked), results=results)
 
     def total(self) -> str:
         """The last line: how many files came out how."""
@@ -171,5 +179,10 @@ class _Verification:
         )
 
 
-def _lines(name: str, diagnostics: Sequence[Diagnostic]) -> list[str]:
-    return [f"{name}: {diagnostic.severity}: {diagnostic}" for diagnostic in diagnostics] or [f"{name}: well"]
+def _lines(name: str, shown: Sequence[Diagnostic], checked: _Checked) -> list[str]:
+    """A line for each diagnostic; for a file without, how much of it is well."""
+    if shown:
+        return [f"{name}: {diagnostic.severity}: {diagnostic}" for diagnostic in shown]
+    if not checked.unchecked:
+        return [f"{name}: well"]
+    return [f"{name}: well: {', '.join(checked.looked_at)}; not looked at: {', '.join(checked.unchecked)}"]

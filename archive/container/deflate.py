@@ -8,8 +8,12 @@ reads either.
 from __future__ import annotations
 
 import zlib
+from typing import TYPE_CHECKING
 
 from archive.base.errors import DAMAGED, ArchiveError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LONG_DATA = 1 << 22
 """Bytes above which a quick stream determines a size; it is a few percent longer than the shortest."""
@@ -46,15 +50,24 @@ def deflated_as_by_pytorch(data: bytes | memoryview) -> bytes:
 
 def inflate(stream: memoryview, size: int) -> bytearray:
     """Inflate a raw deflate stream, piece by piece and to no more than one byte beyond ``size``."""
-    engine = zlib.decompressobj(-zlib.MAX_WBITS)
     data = bytearray(size)  # a growing one would take up to an eighth more
+    made = 0
+    for piece in inflated(stream, size):
+        data[made : made + len(piece)] = piece
+        made += len(piece)
+    return data
+
+
+def inflated(stream: memoryview, size: int) -> Iterator[bytes]:
+    """The same in pieces; whether they are ``size`` bytes is known after the last."""
+    engine = zlib.decompressobj(-zlib.MAX_WBITS)
     fed = made = 0
     try:
         while fed < len(stream) and not engine.eof and made <= size:
             piece = engine.decompress(stream[fed : fed + _PIECE], size - made + 1)
             fed += _PIECE
-            data[made : made + len(piece)] = piece
             made += len(piece)
+            yield piece
     except zlib.error as cause:
         raise ArchiveError(DAMAGED) from cause
     if made > size:
@@ -63,4 +76,3 @@ def inflate(stream: memoryview, size: int) -> bytearray:
         raise ArchiveError(expected=f"{size} bytes inflated", found=f"an end after {made}")
     if engine.unused_data or fed < len(stream):
         raise ArchiveError(DAMAGED, expected="only compressed bytes", found="others after them")
-    return data

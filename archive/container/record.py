@@ -8,6 +8,7 @@ it is first used, together with its local header.
 from __future__ import annotations
 
 import zlib
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from archive.base.bounded import bounded_members
 from archive.base.errors import DAMAGED, ArchiveError, in_file, one_line
 from archive.base.quick_dataclass import dataclass
-from archive.container.deflate import inflate
+from archive.container.deflate import inflate, inflated
 from archive.container.directory import PlacedEntry, StoredSpan, read_place
 from archive.container.headers import LOCAL
 from archive.io.ranged import AT_ONCE, RangedBytes
@@ -126,14 +127,35 @@ class Record:
     def view(self) -> memoryview:
         """The record's bytes, read only. Inflated and checked on the first call, then kept."""
         if self._view is None:
-            try:
-                with in_file(self._file.name, one_line(self.name)):
-                    self._view = self._checked()
-            except ArchiveError as problem:
-                where = f"byte {self.entry.start if self._placed.place is None else self._placed.place.data}"
-                problem.within(file=self._file.name, record=one_line(self.name), place=where)
-                raise
+            with self._placing_errors():
+                self._view = self._checked()
         return self._view
+
+    def check(self) -> bool:
+        """Compare the record's bytes with its size and crc32, and keep none of them; True, or an error."""
+        with self._placing_errors():
+            if self._view is None and self.entry.deflated:
+                crc = 0
+                for piece in inflated(self._stored(), self.size):
+                    crc = zlib.crc32(piece, crc)
+                self._check_crc(crc)
+            elif self._view is None and self._file.is_elsewhere:
+                for _ in self.pieces():
+                    pass
+            elif self._view is None:
+                self._checked()
+        return True
+
+    @contextmanager
+    def _placing_errors(self) -> Iterator[None]:
+        """Say in errors which record it is, and where it is in the file."""
+        try:
+            with in_file(self._file.name, one_line(self.name)):
+                yield
+        except ArchiveError as problem:
+            where = f"byte {self.entry.start if self._placed.place is None else self._placed.place.data}"
+            problem.within(file=self._file.name, record=one_line(self.name), place=where)
+            raise
 
     def pieces(self) -> Iterator[memoryview]:
         """The record's bytes, in pieces. Those of a long one in a remote file are not kept."""

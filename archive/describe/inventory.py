@@ -82,9 +82,8 @@ VERSION_KEYS = {
 LONGEST_TEXT = 80
 """Characters of a release or a version."""
 NO_LEAKS = "leaks: not looked for in files of this kind"
-NO_FINDINGS = "verify: does not check files of this kind"
 NO_DIGEST = "digest: the model is in several files"
-"""With ``NO_LEAKS`` and ``NO_FINDINGS``: questions that do not apply to a file, however sound it is."""
+"""With ``NO_LEAKS``: questions that do not apply to a file, however sound it is."""
 NOT_FETCHED = "not fetched"
 """Ends what was not read of a remote file, and may be sound."""
 NAMED = "the file's own word"
@@ -121,7 +120,7 @@ class InventoryRow:
         same_by: ``file`` for two names of one file, ``digest``, or ``crc`` for files that are likely the
             same; "" for none.
         leaks: how many texts ``leaks`` finds of each kind that counts; null if they were not looked for.
-        findings: how many findings ``verify`` has of each severity; null if the file was not checked.
+        findings: how many findings ``verify`` has of each severity; null if it was not asked for.
         looked_at: what was read.
         unread: what could not be read, and why.
         label: of the release that its companion is of, as `split --label` gives it; "" for none.
@@ -154,7 +153,7 @@ class InventoryRow:
     @property
     def problems(self) -> Sequence[str]:
         """What of ``unread`` would have been read of a sound file of this kind."""
-        return [why for why in self.unread if why not in {NO_LEAKS, NO_FINDINGS, NO_DIGEST}]
+        return [why for why in self.unread if why not in {NO_LEAKS, NO_DIGEST}]
 
     @property
     def is_sound(self) -> bool:

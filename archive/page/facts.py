@@ -67,7 +67,6 @@ import numpy as np
 from archive.base import memory
 from archive.base.errors import ArchiveError, counted
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.check.verify import CHECKED_KINDS
 from archive.describe.sizes import sizes
 from archive.io.mapped import Mapped
 from archive.page.changes import Changes
@@ -84,6 +83,7 @@ from archive.page.traced import TracedSources
 from archive.page.units import plain
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import REPORTED_KINDS, FileKind
+from archive.reader.recognition.kinds import PARSED_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -141,7 +141,7 @@ def page_facts(
             beside_it = counted(len(archive.tensor_file.missing), "file")
             making.left_out.append(f"sizes: {beside_it} that the model names beside its own")
     findings = Findings(shown)
-    if kind in CHECKED_KINDS:
+    if kind in PARSED_KINDS:
         with opened() if beside else nullcontext() as archive_of_both:
             findings.add_verified(archive_of_both or file, limits)
     findings.add_leaks(file, limits)

@@ -10,6 +10,7 @@ from archive.describe.totals import MOST_GROUPS, SAME, SUMS, largest, numbers, r
 from archive.page.folder import FILE, STATE, UNREAD, FolderPage, errors_in_words, title_of
 from archive.page.summary import IN_PART
 from archive.page.units import plain
+from archive.reader.recognition.kinds import PARSED_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +40,9 @@ COLUMNS = (
     UNREAD,
 )
 NOT_CHECKED = "what is in the files was not checked: --verify does that"
+
+NOTHING_FOUND = "nothing found"
+"""The state of a file that ``verify`` does not look into: its bytes are well, as far as that can be known."""
 
 
 class InventoryPage:
@@ -116,7 +120,9 @@ def _state(row: InventoryRow, same_as: str) -> tuple[str, str]:
         return IN_PART, "warning"
     if same_as:
         return same_as, "note"
-    return ("not checked", "") if row.findings is None else ("well", "well")
+    if row.findings is None:
+        return ("not checked", "")
+    return ("well" if row.kind in PARSED_KINDS else NOTHING_FOUND, "well")
 
 
 def _words(counts: Mapping[str, object] | None) -> str:

@@ -104,11 +104,13 @@ class Verified(TypedDict):
         file: its name.
         diagnostics: what is wrong, or worth knowing.
         checked: what was looked at, in sentences; empty for stores.
+        unchecked: what no check of such a file looks at, each in a few words.
     """
 
     file: str
     diagnostics: Sequence[Diagnostic]
     checked: NotRequired[Sequence[str]]
+    unchecked: NotRequired[Sequence[str]]
 
 
 class DigestFacts(TypedDict):

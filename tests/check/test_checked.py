@@ -50,7 +50,7 @@ def test_what_cannot_be_read_is_not_claimed() -> None:
     with archive.open(STACK) as opened:
         rows = len(opened.range_table) - len(opened.ranges(PLAIN))
     assert about(tampered(STACK, {f"{PLAIN}.debug_pkl": b"broken"}), "source range") == rows
-    assert verification(KINDS / "checkpoint.pt").checked == []
+    assert verification(KINDS / "etdump.bin").checked == []
     assert verification(STACK.read_bytes()[:-100]).checked == []
 
 

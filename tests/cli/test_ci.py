@@ -227,7 +227,7 @@ def test_texts_come_out_as_they_were(text: str) -> None:
 
 
 def test_errors_of_a_file_are_one_annotation_behind_all_else(workflow: Path) -> None:
-    shutil.copy(KINDS / "state_dict.pt", workflow / "other.pt")
+    shutil.copy(KINDS / "pointer.pt", workflow / "other.pt")
     shutil.copy(NESTED, workflow)
     done = called("verify", "other.pt", "nested.ptl", "none.pt")
     stop, other, well, none, total, resume, *annotations = done.stdout.splitlines()
@@ -355,7 +355,8 @@ def uri(result: dict[str, Any]) -> str:
 
 @pytest.mark.usefixtures("scanned")
 def test_verify_has_a_rule_a_severity_and_a_result_a_diagnostic() -> None:
-    run, status = log_of("verify", ".", "state_dict.pt", "none.pt")
+    shutil.copy(KINDS / "note.pt", "note.txt")
+    run, status = log_of("verify", ".", "note.txt", "none.pt")
     assert status == 2
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert rules == ["error", "warning", "note", "not checked", "internal error"]
@@ -363,7 +364,7 @@ def test_verify_has_a_rule_a_severity_and_a_result_a_diagnostic() -> None:
     assert found == {
         "models/%FF.pt": ("error", "error"),
         "models/old.ptl": ("note", "note"),
-        "models/state_dict.pt": ("not checked", "error"),
+        "models/note.txt": ("not checked", "error"),
         "models/none.pt": ("not checked", "error"),
     }
     (note,) = (one for one in run["results"] if one["level"] == "note")

@@ -36,7 +36,7 @@ WITH_TENSORS = {"state_dict.pt", "checkpoint.pt", "module.pt", "tensor.pt", "obj
 """Zips that ``archive.open`` opens for their tensors, and for nothing else."""
 WITHOUT = {"object.pt", "model.onnx"}
 """Those that have none."""
-CHECKED = {"exported.pt2", "compiled.pt2", "etrecord.bin", "program.pte"}
+CHECKED = {"exported.pt2", "compiled.pt2", "etrecord.bin", "repository.zip", *TENSOR_FILES, *WITH_TENSORS}
 """Kinds that ``verify`` checks, too."""
 TORCHSCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
 NO_DEBUG = RELEASES / "torch-2.13.0" / "nested-nodebug.ptl"
@@ -152,6 +152,7 @@ def test_verify_calls_nothing_well_or_broken_that_it_did_not_check(name: str) ->
             {"severity": finding.severity, "record": "", "place": "", "message": finding.message}
         ],
         "checked": [],
+        "unchecked": [],
     }
 
 

@@ -118,7 +118,7 @@ def test_an_inventory_counts_what_is_not_well(tmp_path: Path) -> None:
     states = {row[0]: row[1] for row in Read(page).rows if row}
     assert states == {
         "a/well.ptl": "well",
-        "b/fine.pt": "not checked",
+        "b/fine.pt": "nothing found",
         "b/ill.ptl": "1 error",
         "b/well.ptl": "not read",
     }

@@ -298,7 +298,7 @@ def test_what_is_asked_of_archives_is_none_or_refused(name: str) -> None:
     with archive.open(KINDS / name) as opened:
         assert not opened.handles
         assert not opened.programs
-        assert {finding.severity for finding in verify(opened)} == {"not checked"}
+        assert not verify(opened)
         for refused in (lambda: opened.container, lambda: opened.archive_id):
             with pytest.raises(ArchiveError, match="it holds no TorchScript code"):
                 refused()

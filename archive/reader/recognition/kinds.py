@@ -119,11 +119,14 @@ OPENED_KINDS = ZIP_KINDS | TENSOR_KINDS
 REPORTED_KINDS = ZIP_KINDS | (TENSOR_KINDS - {FileKind.SHARDED}) | {FileKind.COMPANION}
 """Files that get a page, one each."""
 
+PARSED_KINDS = READ_KINDS | {FileKind.COMPANION, FileKind.EXECUTORCH}
+"""Files that ``verify`` looks into; of others it compares sizes and checksums."""
+
 COMMAND_KINDS = {
     "inspect": OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP, FileKind.ZIP},
     "symbolicate": READ_KINDS | {FileKind.COMPANION, FileKind.EXECUTORCH},
     "report": REPORTED_KINDS,
-    "verify": READ_KINDS | {FileKind.COMPANION, FileKind.EXECUTORCH},
+    "verify": OPENED_KINDS | {FileKind.COMPANION, FileKind.ZIP},
     "leaks": OPENED_KINDS | {FileKind.COMPANION, FileKind.ZIP},
     "sizes": OPENED_KINDS | {FileKind.COMPANION, FileKind.ZIP},
     "diff": OPENED_KINDS | {FileKind.COMPANION},
