@@ -87,8 +87,8 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
 
     Returns:
         The diagnostics in the order of the records; none if all is well. A broken file gives a single one,
-        the reader's error. A file that isn't a model gives a single one of severity ``not checked``, which says
-        what the file is. At most 100 of one kind are listed for one record, and the others counted.
+        the reader's error. A file that isn't a model gives a single one of severity ``not checked``, which
+        says what the file is. At most 100 of one kind are listed for one record, and the others counted.
 
     Raises:
         OSError: the source cannot be read.

@@ -88,9 +88,9 @@ def command(
     with its blocks of events.
 
     An inventory lists for each file its kind, the releases that may have written it, versions, elements of
-    tensors, bytes of weights, code and debug info, and which file before it is likely the same, by what the
-    directories of zips claim. It reads no tensor, and at most 32 MiB of a remote file; --digest, --leaks and
-    --verify read all of each file. What was not looked for is empty, not 0.
+    tensors, bytes of weights, code and debug info, and which zip before it has the same directory. It reads
+    no tensor, and at most 32 MiB of a remote file; so either of two such zips may be damaged. --digest,
+    --leaks and --verify read all of each file. What was not looked for is empty, not 0.
 
     \b
     Examples:

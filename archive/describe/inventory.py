@@ -8,11 +8,12 @@ read all of each file.
 A row claims nothing else than it has read: a number is None where it was not looked for or cannot be known,
 `looked_at` says what was read, and `unread` what could not be, and why.
 
-Two names of one file, links mostly, are reported as such. Files are *likely the same* if they are zips whose
-records have the same names, sizes and CRC-32s. These stand in the directory, so nobody has checked them.
-Archives without them, as some writers leave them, are not compared. Files with digests are compared by these
-only: equal digests mean the same model, whatever its debug info. A file that is broken, as far as was looked,
-is the same as no other.
+Two names of one file, links mostly, are reported as such. Zips have *the same directory* if their records
+have the same names, sizes and CRC-32s. Unless `verify` was asked for, nobody has compared these with the
+bytes: one of the two may be damaged, and the row says so. Archives without CRCs, as some writers leave them,
+are not compared. Files with digests are compared by these only: equal digests mean the same model, whatever
+its debug info, saved otherwise if the directories differ. A file that is broken, as far as was looked, is the
+same as no other.
 """
 
 from __future__ import annotations
@@ -117,8 +118,10 @@ class InventoryRow:
         digest: of the model, as ``digest`` prints it; of other files than zips, of their bytes; "" if it was
             not asked for.
         same_as: the first file before this one that is the same; "" for none.
-        same_by: ``file`` for two names of one file, ``digest``, or ``crc`` for files that are likely the
-            same; "" for none.
+        same_by: ``file`` for two names of one file; ``crc`` for zips of one directory, whose bytes nobody has
+            compared, ``sums`` where both have been verified; if digests are asked for, ``copy`` for one model
+            with one directory, ``saved`` for one model with another, ``digest`` if that is not known, and
+            ``bytes`` for files that aren't zips; "" for none.
         leaks: how many texts ``leaks`` finds of each kind that counts; null if they were not looked for.
         findings: how many findings ``verify`` has of each severity; null if it was not asked for.
         looked_at: what was read.

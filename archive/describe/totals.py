@@ -10,10 +10,10 @@ from archive.base.digests import DIGEST_WIDTH
 from archive.base.errors import counted
 from archive.base.quick_dataclass import dataclass
 from archive.base.tables import Column
-from archive.reader.recognition import OPENED_KINDS, FileKind
+from archive.reader.recognition import OPENED_KINDS, ZIP_KINDS, FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from archive.describe.inventory import InventoryRow
 
@@ -29,11 +29,24 @@ SUMS = (Column("files", "files", "number"), *SUMMED)
 """The columns of a table of sums."""
 MOST_GROUPS = 40
 """Kinds or releases of a table; the others are one row."""
-SAME = {"crc": "likely the same as", "digest": "the same model as", "file": "the same file as"}
+SAME = {
+    "file": "the same file as {}",
+    "crc": "the same directory as {} (bytes not compared: --digest or --verify)",
+    "sums": "the same verified checksums as {}",
+    "bytes": "the same bytes as {}",
+    "copy": "the same model as {}, with the same directory",
+    "digest": "the same model as {}",
+    "saved": "the same model as {}, saved otherwise",
+}
+"""What is said of a file that is the same as another, by how that is known."""
 DUPLICATES = {
-    "crc": "Probable duplicates",
-    "digest": "Files of the same models",
     "file": "Other names of the same files",
+    "crc": "Probable duplicates, by their directories only",
+    "sums": "Probable duplicates, by their checksums",
+    "bytes": "Files of the same bytes",
+    "copy": "Copies of the same models",
+    "digest": "Files of the same models",
+    "saved": "Same models, saved otherwise",
 }
 """What is said of files that are the same, by how that is known."""
 
@@ -82,7 +95,7 @@ class Totals:
         all: of all rows.
         by_kind: of the rows of each kind.
         by_release: of those of each release; "" where that is not known.
-        same: of those that are the same as one before, by how that is known: ``file``, ``crc`` or ``digest``.
+        same: of those that are the same as one before, by how that is known: see ``same_by`` of a row.
         others: how many files of each other kind are there, which have no row.
         elements_unknown: how many models do not say how many elements their tensors have.
         unsound: how many files could not be read in part, or have errors that `verify` finds, if asked.
@@ -108,7 +121,7 @@ class Inventory:
 
     def __init__(self, kinds: Collection[FileKind]) -> None:
         self._kinds = kinds
-        self._first: dict[bytes, str] = {}
+        self._first: dict[bytes, tuple[str, bytes]] = {}
         self.totals = Totals(Sums(), {}, {}, {}, {}, 0, 0, 0)
 
     def take(self, row: InventoryRow, place: str = "") -> InventoryRow | None:
@@ -121,13 +134,13 @@ class Inventory:
         if row.kind not in self._kinds:
             totals.others[row.kind] = totals.others.get(row.kind, 0) + 1
             return None
-        contents = ("digest", row.digest) if row.digest else ("crc", row.contents)
-        for by, value in (("file", place), contents if row.is_sound else ("", "")):
+        contents = _digest(row.contents) if row.contents else b""
+        for by, value in (("file", place), *(_keys(row) if row.is_sound else ())):
             if value:
-                key = hashlib.blake2b(f"{by} {value}".encode(), digest_size=DIGEST_WIDTH).digest()
-                first = self._first.setdefault(key, row.file)
+                first, others = self._first.setdefault(_digest(f"{by} {value}"), (row.file, contents))
                 if first is not row.file and not row.same_as:
-                    row = replace(row, same_as=first, same_by=by)
+                    is_otherwise = by == "digest" and contents and others and contents != others
+                    row = replace(row, same_as=first, same_by="saved" if is_otherwise else by)
         if row.same_as:
             totals.same.setdefault(row.same_by, Sums()).add(row)
         totals.unsound += not row.is_sound
@@ -136,6 +149,26 @@ class Inventory:
         for sums in (totals.all, by_kind, totals.by_release.setdefault(row.release, Sums())):
             sums.add(row)
         return row
+
+
+def _keys(row: InventoryRow) -> Iterator[tuple[str, str]]:
+    """What files have in common that are the same: by how that is known, what shows most first."""
+    if row.digest and row.kind not in ZIP_KINDS:
+        yield "bytes", row.digest
+    elif row.digest:
+        yield "copy", f"{row.digest} {row.contents}" if row.contents else ""
+        yield "digest", row.digest
+    else:
+        yield "crc" if row.findings is None else "sums", row.contents
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=DIGEST_WIDTH).digest()
+
+
+def same_words(row: InventoryRow, name: str) -> str:
+    """Which file a row's is the same as, called by a name, and how that is known; "" if it is like none."""
+    return SAME[row.same_by].format(name) if row.same_as else ""
 
 
 def largest(sums: Mapping[str, Sums], most: int) -> Iterable[tuple[str, Sums]]:

@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from archive.base.tables import Column
-from archive.describe.totals import MOST_GROUPS, SAME, SUMS, largest, numbers, remarks
+from archive.describe.totals import MOST_GROUPS, SUMS, largest, numbers, remarks, same_words
 from archive.page.folder import FILE, STATE, UNREAD, FolderPage, errors_in_words, title_of
 from archive.page.summary import IN_PART
 from archive.page.units import plain
@@ -65,7 +65,7 @@ class InventoryPage:
 
     def lines(self, file: str, row: InventoryRow) -> Iterator[str]:
         """Take a row."""
-        same_as = f"{SAME[row.same_by]} {self._relative(row.same_as)}" if row.same_as else ""
+        same_as = same_words(row, self._relative(row.same_as))
         state, grave = _state(row, same_as)
         given: dict[str, Any] = {"file": self._relative(file), "state": state, "grave": grave}
         facts = given | {

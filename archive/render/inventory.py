@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from archive.base.errors import counted
 from archive.describe.inventory import InventoryRow
-from archive.describe.totals import MOST_GROUPS, SAME, SUMS, largest, numbers, remarks
+from archive.describe.totals import MOST_GROUPS, SUMS, largest, numbers, remarks, same_words
 from archive.formats.release_label import LABEL_TEXT
 from archive.reader.recognition import FileKind
 from archive.render.as_json import as_json
@@ -64,7 +64,7 @@ def row_text(row: InventoryRow) -> str:
     if row.findings is not None:
         parts.append(f"verify: {_counts(row.findings)}")
     if row.same_as:
-        parts.append(f"{SAME[row.same_by]} {row.same_as}")
+        parts.append(same_words(row, row.same_as))
     return ", ".join([*parts, *(f"not read: {why}" for why in row.unread)])
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import archive
 from archive.describe.inventory import InventoryRow, inventoried
-from archive.describe.totals import SUMMED
+from archive.describe.totals import SAME, SUMMED
 from archive.reader.recognition.kinds import ADVICE, FileKind
 from tests.page.browser import data_of
 from tests.support.commands import called, run
@@ -207,7 +207,7 @@ def test_what_is_broken_is_no_original_and_no_copy(
     lines = {line.partition(": ")[0]: line for line in done.stdout.splitlines()}
     first, second = sorted(map(str, sound))
     assert "the same" not in lines[str(broken)] + lines[first]
-    assert lines[second].endswith(f"likely the same as {first}")
+    assert lines[second].endswith(f"the same directory as {first} (bytes not compared: --digest or --verify)")
     assert "read only in part, or with errors: 1 file" in done.stdout
 
 
@@ -242,11 +242,11 @@ def test_text_has_a_line_for_each_and_sums(zoo: Path) -> None:
     assert lines[0].startswith(
         f"{zoo}/a.ptl: lite archive, 12,466 bytes, 50 elements, 3,307 of debug info (26.5%)"
     )
-    assert lines[3].endswith(f"likely the same as {zoo}/a.ptl")
+    assert f", the same directory as {zoo}/a.ptl (bytes not compared" in lines[3]
     total = next(line for line in lines if line.startswith("total"))
     assert total.split()[1:3] == ["4", f"{sum(row['size'] for row in rows(zoo) if 'error' not in row):,}"]
     assert lines[-2:] == [
-        "Probable duplicates: 1 file, 12,466 bytes",
+        "Probable duplicates, by their directories only: 1 file, 12,466 bytes",
         "could not be read: 1 file",
     ]
 
@@ -276,7 +276,7 @@ def test_a_page_has_all_rows_and_sums_and_lets_nothing_in(zoo: Path) -> None:
     assert (files["state"][broken], files["grave"][broken]) == ("not read", "error")
     assert files["unread"][broken] in next(row["error"] for row in rows(zoo) if "error" in row)
     same = next(row for row, first in enumerate(files["first"]) if first is not None)
-    assert files["same_as"][same] == f"likely the same as {files['file'][files['first'][same]]}"
+    assert files["same_as"][same] == SAME["crc"].format(files["file"][files["first"][same]])
     assert files["state"][same] == files["same_as"][same]
     assert any("--verify" in note for note in folder["notes"])
     assert page == called("inspect", zoo, "--format", "html").stdout.encode()

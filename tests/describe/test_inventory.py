@@ -21,7 +21,7 @@ from archive.container.write import Member, member_from, write_archive
 from archive.describe import inventory
 from archive.describe.inventory import InventoryRow, inventoried
 from archive.describe.sizes import WeightSize
-from archive.describe.totals import Inventory, largest
+from archive.describe.totals import Inventory, largest, same_words
 from archive.formats.tensor_files.safetensors import build_header
 from archive.reader.provenance import provenance
 from archive.reader.recognition import ARCHIVE_KINDS, OPENED_KINDS
@@ -30,7 +30,7 @@ from tests.support.object_store import s3
 from tests.support.range_server import served
 from tests.support.sampling import sampled
 from tests.support.tampering import STACK, tampered
-from tests.support.zips import with_zeros
+from tests.support.zips import with_flipped_bit, with_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -105,9 +105,10 @@ def test_what_reads_all_bytes_is_asked_for() -> None:
 
 def test_a_file_of_tensors_is_not_called_free_of_what_nobody_looked_for() -> None:
     row = inventoried(KINDS / "tensors.safetensors", more=list(QUESTIONS.values()))
-    assert (row.leaks, row.findings) == ({}, None)
+    assert (row.leaks, row.findings) == ({}, {})
     assert row.digest == str(archive.digest(KINDS / "tensors.safetensors", of="file"))
-    assert row.unread == ["verify: does not check files of this kind"]
+    assert row.looked_at[-1] == "sizes and checksums, by verify"
+    assert row.unread == []
 
 
 def test_a_record_that_cannot_be_read_costs_no_other_fact(tmp_path: Path) -> None:
@@ -363,8 +364,39 @@ def test_models_of_one_digest_are_the_same_whatever_their_bytes(tmp_path: Path) 
     path = tmp_path / "small.ptl"
     archive.shrink(STACK, path)
     _, rows = took(*(inventoried(one, more=[QUESTIONS["digest"]]) for one in (STACK, path)))
-    assert (rows[1].same_as, rows[1].same_by) == (str(STACK), "digest")
+    assert (rows[1].same_as, rows[1].same_by) == (str(STACK), "saved")
     assert rows[0].contents != rows[1].contents
+
+
+def test_a_copy_is_told_from_the_same_model_saved_otherwise(tmp_path: Path) -> None:
+    """Whichever stands first; and of files that aren't zips all bytes are compared."""
+    small, copy, tensors = tmp_path / "small.ptl", tmp_path / "copy.ptl", tmp_path / "t.safetensors"
+    archive.shrink(STACK, small)
+    copy.write_bytes(STACK.read_bytes())
+    tensors.write_bytes((KINDS / "tensors.safetensors").read_bytes())
+    files = [STACK, small, copy, KINDS / "tensors.safetensors", tensors]
+    for order in (files, files[::-1]):
+        _, rows = took(*(inventoried(one, more=[QUESTIONS["digest"]]) for one in order))
+        found = {row.file: (row.same_as, row.same_by) for row in rows if row.same_as}
+        assert sorted(by for _, by in found.values()) == ["bytes", "copy", "saved"]
+
+
+def test_of_two_zips_with_one_directory_nobody_says_which_is_whole_but_verify(tmp_path: Path) -> None:
+    """The damaged one stands first: its whole copy must not be taken for what may be deleted."""
+    bad, good = tmp_path / "a.pt", tmp_path / "b.pt"
+    good.write_bytes((KINDS / "state_dict.pt").read_bytes())
+    with Container.open(good) as container:
+        bad.write_bytes(with_flipped_bit(good, container.records["data/0"].place.data))
+    _, rows = took(inventoried(bad), inventoried(good))
+    assert (rows[1].same_as, rows[1].same_by) == (str(bad), "crc")
+    assert "bytes not compared" in same_words(rows[1], rows[1].same_as)
+    for question in ("verify", "digest"):
+        _, rows = took(*(inventoried(one, more=[QUESTIONS[question]]) for one in (bad, good)))
+        assert rows[1].same_as == ""
+        assert not rows[0].is_sound
+    bad.write_bytes(good.read_bytes())
+    _, rows = took(*(inventoried(one, more=[QUESTIONS["verify"]]) for one in (bad, good)))
+    assert (rows[1].same_as, rows[1].same_by) == (str(bad), "sums")
 
 
 # --- sums

@@ -83,8 +83,8 @@ def test_what_is_wrong_with_a_file_stands_beside_its_name(browser: Browser, mode
         assert marks["cut.pt"] == "not read"
         assert marks["ill.ptl"].endswith("error")
         assert (marks["a.ptl"], marks["a.ptdbg"]) == ("well", "well")
-        assert "likely the same as a.ptl" in marks.values()
-        seen.page.click("#largest .badge .link:text-is('likely the same as a.ptl')")
+        assert "the same verified checksums as a.ptl" in marks.values()
+        seen.page.click("#largest .badge .link:text-is('the same verified checksums as a.ptl')")
         assert seen.text("#files h3") == "a.ptl well"
         assert "ill.ptl 1 error" in seen.text("#largest").replace("\u00a0", " ")
     with opened(browser, inventory(models)) as seen:
@@ -160,5 +160,9 @@ def test_keys_reach_all_that_is_known_of_a_file(browser: Browser, models: Path) 
         seen.settle()
         facts = seen.text("#files .whole")
         assert facts.startswith(f"sub/{LONG}")
-        for words in ("Kind\nlite archive", "Same as\nlikely the same as a.ptl", "Looked at\ndirectory"):
+        for words in (
+            "Kind\nlite archive",
+            "Same as\nthe same directory as a.ptl",
+            "Looked at\ndirectory",
+        ):
             assert words in facts
