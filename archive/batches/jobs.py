@@ -100,7 +100,7 @@ class FilePlan:
 
     Attributes:
         manifest: the file in which the outcomes are noted; "" of a single file, whose outcome is not.
-        others: the numbers of files in folders that are neither archives nor companions, by their kind.
+        others: the numbers of files in folders that the command does not take, by their kind.
     """
 
     jobs: list[Job]

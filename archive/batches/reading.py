@@ -40,7 +40,7 @@ class FoundFiles:
     Attributes:
         files: each once, in the order of the input; those of a folder sorted.
         searched: whether all are from folders that were searched.
-        others: the numbers of files in folders that are neither archives nor companions, by their kind.
+        others: the numbers of files in folders that the command does not take, by their kind.
     """
 
     files: list[InputFile]
@@ -61,7 +61,7 @@ def listing(
     files, others = recognised(inputs, skipped, kinds.__contains__, mapped=mapped)
     if not files:
         where = ", ".join(map(name_of, inputs))
-        raise ArchiveError(f"no archive or companion in it{other_files(others)}", file=where)
+        raise ArchiveError(f"no file in it that this command takes{other_files(others)}", file=where)
     return FoundFiles(files, all(map(names_several, inputs)), others)
 
 

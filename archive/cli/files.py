@@ -170,7 +170,7 @@ def note_left_out(others: Mapping[FileKind, int]) -> None:
     if others:
         from archive.batches.inputs import counts  # noqa: PLC0415 (a single file does without)
 
-        printing.note(f"skipped, neither archives nor companions: {counts(others)}")
+        printing.note(f"skipped, files of other kinds: {counts(others)}")
 
 
 def unread_row(outcome: Outcome[Any, Any]) -> Row:

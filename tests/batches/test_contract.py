@@ -47,7 +47,7 @@ def test_a_folder_in_is_a_folder_out(models: Path, bare: Path, tmp_path: Path) -
     out, companions = tmp_path / "out", tmp_path / "companions"
     done = called("split", models, "-o", out, "-c", companions, "-j", 1)
     assert done.exit_code == 1  # two archives are not in the folder
-    assert done.stderr == "debug-archive: skipped, neither archives nor companions: 1 (text: 1)\n"
+    assert done.stderr == "debug-archive: skipped, files of other kinds: 1 (text: 1)\n"
     assert outcomes(done.stdout) == {"done": 1, "nothing to do": 1, "impossible": 2}
     copied, embedded, flatbuffer, *_ = done.stdout.splitlines()
     assert copied == f"{models}/bare.pt: nothing to do: no debug info in it; copied"
@@ -170,7 +170,7 @@ def test_a_verb_or_option_that_is_none_is_refused(
 def test_an_empty_folder_is_told_beside_others_and_refused_alone(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = called("shrink", models, tmp_path / "empty", "-o", tmp_path / "out", "-j", 1)
-    assert "skipped, neither archives nor companions: 2 (empty folder: 1, text: 1)\n" in done.stderr
+    assert "skipped, files of other kinds: 2 (empty folder: 1, text: 1)\n" in done.stderr
     alone = called("shrink", tmp_path / "empty", "-o", tmp_path / "other")
     assert str(alone.exception) == f"{tmp_path / 'empty'}: no archive in it"
 

@@ -33,7 +33,7 @@ WITHOUT_END = (
     "a zip without its end, cut short or with many other bytes after it: "
     "copy or download the whole file again"
 )
-LEFT_OUT = "debug-archive: skipped, neither archives nor companions: 1 (text: 1)\n"
+LEFT_OUT = "debug-archive: skipped, files of other kinds: 1 (text: 1)\n"
 
 
 @pytest.fixture

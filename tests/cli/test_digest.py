@@ -59,7 +59,7 @@ def test_one_bad_file_does_not_stop_the_others(tmp_path: Path) -> None:
     assert sorted(digests) == ["checkpoint.pt", "nested.pt", "older.pt"]
     assert digests["nested.pt"] == digests["older.pt"] != digests["checkpoint.pt"]
     assert "cut.pt: " in done.stderr
-    assert "skipped, neither archives nor companions: 1 (HTML page: 1)" in done.stderr
+    assert "skipped, files of other kinds: 1 (HTML page: 1)" in done.stderr
     assert done.exit_code == 2
 
 

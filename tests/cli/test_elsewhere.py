@@ -87,7 +87,7 @@ def test_a_folder_elsewhere_becomes_another_and_back(folder: str) -> None:
     small, debug, back = "memory://small", "memory://debug", "memory://back"
     done = run("split", folder, "-o", small, "-c", debug, "-j", 1)
     assert (done.returncode, done.stdout.splitlines()[-1].split(b";")[0]) == (0, b"3 files: 3 done")
-    assert b"skipped, neither archives nor companions: 1 (text: 1)" in done.stderr
+    assert b"skipped, files of other kinds: 1 (text: 1)" in done.stderr
     assert sorted(held(debug)) == ["a.ptl.ptdbg", "b.pt.ptdbg", "manifest.jsonl", "sub/c.ptl.ptdbg"]
     again = run("split", folder, "-o", small, "-c", debug, "-j", 1)
     assert (again.returncode, again.stdout.splitlines()[-1].split(b";")[0]) == (0, b"3 files: 3 same")

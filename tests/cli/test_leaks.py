@@ -108,7 +108,7 @@ def test_a_folder_is_a_line_a_file_and_the_total(tmp_path: Path) -> None:
     assert clean == f"{folder / 'clean.pt'}: nothing found"
     assert found.startswith(f"{folder / 'planted.ptl'}: home path 5, user name 5, source text ")
     assert total == "2 files: 1 without, 1 with findings (numbers of different texts)"
-    assert "skipped, neither archives nor companions: 1 (text: 1)" in done.stderr
+    assert "skipped, files of other kinds: 1 (text: 1)" in done.stderr
 
 
 def test_json_of_a_folder_has_an_object_for_each_file(tmp_path: Path) -> None:

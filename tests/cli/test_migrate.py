@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 RESULTS = ["deep/deeper/older.PTH", "deep/new.ptl", "old.ptl"]
 
 
-LEFT_OUT = "debug-archive: skipped, neither archives nor companions: 1 (text: 1)"
+LEFT_OUT = "debug-archive: skipped, files of other kinds: 1 (text: 1)"
 
 
 @pytest.fixture

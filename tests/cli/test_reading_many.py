@@ -50,7 +50,7 @@ def test_verify_prints_the_lines_of_each_file_and_a_total(models: Path) -> None:
     assert second.startswith("models/old.ptl: note: callstack_debug_map.pkl: rows of three elements")
     assert third == "models/b/new.ptl: well"
     assert total == "3 files: 2 well (1 with warnings or notes), 1 with findings, 0 not checked"
-    assert done.stderr == "debug-archive: skipped, neither archives nor companions: 1 (text: 1)\n"
+    assert done.stderr == "debug-archive: skipped, files of other kinds: 1 (text: 1)\n"
     assert done.exit_code == 1
     (models / "a.ptl").unlink()
     assert called("verify", "models").exit_code == 0
@@ -182,8 +182,8 @@ def test_files_are_read_once_and_folders_that_hold_none_are_refused(command: str
     (models / "empty").mkdir()
     done = run(command, "models/empty")
     assert (done.returncode, done.stdout) == (2, b"")
-    nothing = "no file" if command == "inspect" else "no archive or companion"
-    assert done.stderr.decode() == f"debug-archive: models/empty: {nothing} in it\n"
+    nothing = "no file in it" if command == "inspect" else "no file in it that this command takes"
+    assert done.stderr.decode() == f"debug-archive: models/empty: {nothing}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -250,5 +250,5 @@ def test_an_empty_folder_is_told(command: str, models: Path, tmp_path: Path) -> 
     done = called(command, "models", tmp_path / "empty")
     assert ": 2 (empty folder: 1, text: 1)\n" in done.stderr
     alone = called(command, tmp_path / "empty", "-j", 1)
-    nothing = "no file in it" if command == "inspect" else "no archive or companion in it"
+    nothing = "no file in it" if command == "inspect" else "no file in it that this command takes"
     assert str(alone.exception).startswith(f"{tmp_path / 'empty'}: {nothing}")

@@ -241,7 +241,7 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
 
 
 LEFT_OUT = (
-    "debug-archive: skipped, neither archives nor companions: 21 "
+    "debug-archive: skipped, files of other kinds: 21 "
     "(ETDump: 1, ExecuTorch program: 1, GGUF: 1, "
     "ONNX model: 1, bzip2: 1, checkpoint: 1, gzip: 1, "
     "legacy torch.save: 1, legacy torch.save in a tar: 1, safetensors: 1, saved object: 2, state dict: 1, "
@@ -256,7 +256,7 @@ def test_a_pipe_in_a_folder_is_never_opened(tmp_path: Path) -> None:
     os.mkfifo(models / "pipe.ptl")
     done = called("shrink", models, "-o", tmp_path / "out")
     assert (done.exit_code, files(tmp_path / "out")) == (0, ["plain_stack.ptl"])
-    assert done.stderr == "debug-archive: skipped, neither archives nor companions: 1 (unknown: 1)\n"
+    assert done.stderr == "debug-archive: skipped, files of other kinds: 1 (unknown: 1)\n"
 
 
 def test_a_folder_without_archives_says_what_it_has(tmp_path: Path) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import io
+import pickle
 import struct
+import tarfile
 import warnings
 import zipfile
 import zlib
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +26,7 @@ from tests.support.sampling import examples
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 torch = pytest.importorskip("torch")
@@ -275,3 +279,43 @@ def test_torch_save_and_torch_jit_save_describe_a_tensor_equally(tmp_path: Path)
             assert tensor.device == "cpu"
             pair = (b"".join(one.tensors.elements(name)) for one in (script, plain))
             assert len({*pair}) == 1
+
+
+TAR = {
+    "sys_info": pickle.dumps({"protocol_version": 1000, "little_endian": True, "type_sizes": {}}, 2),
+    "pickle": pickle.dumps({"epoch": 3}, 2),
+    "storages": pickle.dumps(0, 2) + pickle.dumps([], 2),
+    "tensors": pickle.dumps(0, 2),
+}
+"""The files of a tar as PyTorch 0.3 wrote it, of an object without tensors."""
+
+
+def in_tar(names: Iterable[str]) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for name in names:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(TAR[name])
+            tar.addfile(entry, io.BytesIO(TAR[name]))
+    return file.getvalue()
+
+
+def test_of_a_tar_it_is_said_that_torch_load_reads_it_if_it_does(tmp_path: Path) -> None:
+    """With any of its files missing, and cut short in each of them. PyTorch reads tars from disk only."""
+    whole = in_tar(TAR)
+    parts = [in_tar(names) for count in range(1, 5) for names in combinations(TAR, count)]
+    cuts = [whole[:stop] for stop in range(512, 8 * 512 + 1, 256)]
+    read, path = 0, tmp_path / "model.pt"
+    for data in (*parts, *cuts):
+        recognised = recognise(io.BytesIO(data))
+        assert recognised.kind is FileKind.LEGACY_TAR
+        is_said = "reads it" in recognised.advice
+        try:
+            path.write_bytes(data)
+            loaded = torch.load(path, weights_only=False)
+        except (KeyError, EOFError, OSError, RuntimeError, tarfile.TarError, pickle.UnpicklingError):
+            loaded = None
+        assert (loaded == {"epoch": 3}) == is_said, recognised
+        assert is_said or "cannot read it without" in recognised.advice
+        read += is_said
+    assert read >= 2

@@ -42,7 +42,7 @@ def test_files_and_folders_are_added(path: Path) -> None:
         "add",
         FLEET / "Ranker.ptdbg",
         FLEET,
-        error="skipped, neither archives nor companions: 3 (JSON: 1, text: 2)",
+        error="skipped, files of other kinds: 3 (JSON: 1, text: 2)",
     )
     kept = Store.open(path).one("Ranker").kept_size
     assert found[0] == (

@@ -93,6 +93,13 @@ LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 LEGACY_TAR_FILES = {"sys_info", "pickle", "storages", "tensors"}
 """The files of a tar that ``torch.save`` wrote."""
+LOADED_FROM_TAR = ("storages", "tensors", "pickle")
+"""Those of them that ``torch.load`` extracts, in its order (``torch/serialization.py``, ``_legacy_load``)."""
+MOST_TAR_FILES = 16
+"""Files of a tar that are looked at."""
+TAR_BLOCK, TAR_SIZE = 512, slice(124, 136)
+"""Bytes of a header, and where in it the size of its file stands, in octal digits."""
+OCTAL = frozenset(b"01234567")
 
 
 def recognise_head(data: Bytes, *, most: int) -> Recognised:
@@ -107,7 +114,7 @@ def recognise_head(data: Bytes, *, most: int) -> Recognised:
         return Recognised(FileKind.EMPTY, "an empty file")
     recognised = _by_prefix(head, look=most > 0)
     if recognised is not None:
-        return recognised
+        return _legacy_tar(data) if recognised.kind is FileKind.LEGACY_TAR else recognised
     if head[:1] == b"\x80" and (at := head.find(MAGIC_PICKLE, 0, FRAMED)) > 0:
         return _legacy(data, at + len(MAGIC_PICKLE), most=most)
     if cut := _cut_safetensors(data):
@@ -150,9 +157,33 @@ def _by_prefix(head: bytes, *, look: bool) -> Recognised | None:
     if head[TAR_MAGIC_AT : TAR_MAGIC_AT + len(TAR_MAGIC)] != TAR_MAGIC:
         return None
     name = head[:100].rstrip(b"\0").decode("utf-8", "replace")
-    if name.removeprefix("./").rstrip("/") in LEGACY_TAR_FILES:
+    if _tar_name(head) in LEGACY_TAR_FILES:
         return Recognised(FileKind.LEGACY_TAR, KIND_WORDS[FileKind.LEGACY_TAR])
     return Recognised(FileKind.TAR, f"a tar archive, whose first file is {one_line(name)}")
+
+
+def _legacy_tar(data: Bytes) -> Recognised:
+    """A tar by ``torch.save``, or a part of one: ``torch.load`` wants three of its files, all whole."""
+    lacking, at, size = set(LOADED_FROM_TAR), 0, len(data)
+    for _ in range(MOST_TAR_FILES):
+        header = bytes(data[at : at + TAR_BLOCK])
+        if header[TAR_MAGIC_AT : TAR_MAGIC_AT + len(TAR_MAGIC)] != TAR_MAGIC:
+            break
+        digits = header[TAR_SIZE].strip(b" \0")
+        stop = at + TAR_BLOCK + (int(digits, 8) if digits and OCTAL.issuperset(digits) else size)
+        at = stop + -stop % TAR_BLOCK
+        if at <= size:
+            lacking.discard(_tar_name(header))
+    kind, what = FileKind.LEGACY_TAR, KIND_WORDS[FileKind.LEGACY_TAR]
+    if not lacking:
+        return Recognised(kind, what)
+    names = ", ".join(f"`{name}`" for name in LOADED_FROM_TAR if name in lacking)
+    advice = f"torch.load cannot read it without {names}: copy or download the whole file again"
+    return Recognised(kind, f"a part of {what}", advice)
+
+
+def _tar_name(header: bytes) -> str:
+    return header[:100].rstrip(b"\0").decode("utf-8", "replace").removeprefix("./").rstrip("/")
 
 
 def _compressed(head: bytes, kind: FileKind) -> str:
