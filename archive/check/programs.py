@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base import memory
 from archive.base.diagnostics import REFUSED, wrong
-from archive.base.errors import ArchiveError, counted, one_line, shown
+from archive.base.errors import ArchiveError, counted, shown
 from archive.base.json_text import is_exact, read_json
 from archive.check.program_loader import needs, other_schema, program_faults
 from archive.check.program_loader.files import (
@@ -44,6 +44,7 @@ from archive.check.program_loader.files import (
     Payloads,
     file_faults,
 )
+from archive.check.registered import note_needed
 from archive.formats.etrecord import edge_program, node_handles
 from archive.formats.exported.modules import parse_modules
 from archive.formats.exported.node_metadata import (
@@ -92,8 +93,6 @@ PARSERS: dict[str, Callable[[str], object]] = {
     ORIGINS: parse_origins,
 }
 """The kinds of metadata that have a layout, by key."""
-NEEDED = 3
-"""Types and operators that a message names."""
 
 
 def check_programs(archive: Archive, readable: set[str], report: Diagnostics) -> None:
@@ -176,10 +175,7 @@ class _ProgramCheck:
         metadata = [site.metadata for site in sites.values()]
         placed = ((place, node["metadata"]) for place, node, *_ in nodes(graph_of(tree)))
         _note_layouts(record, placed, self._report)
-        needed = needs(tree)
-        if needed:
-            some = ", ".join(map(one_line, needed[:NEEDED])) + (", …" if len(needed) > NEEDED else "")
-            self._report.add("note", record, "", f"PyTorch loads it where others have registered {some}")
+        note_needed(record, needs(tree), self._report)
         if metadata and not any(metadata):
             self._report.add("note", record, "", f"no metadata for {counted(len(metadata), 'node')}")
         if not is_exact(tree, data):

@@ -35,6 +35,7 @@ from archive.base.json_text import words
 from archive.check.program_loader.graphs import GraphCheck, ProgramContext
 from archive.check.program_loader.signature import SignatureCheck, named, spec_faults
 from archive.check.program_loader.values import UNBACKED, Arguments, RowCheck
+from archive.check.registered import NAMESPACES
 from archive.formats.exported.loaded import OPERATORS
 from archive.formats.exported.program import GRAPH, graph_of, nodes
 from archive.formats.exported.schema import MAJOR, key_error, mismatches
@@ -212,13 +213,6 @@ def _uses(program: dict[str, Any], payloads: Payloads) -> Iterator[Diagnostic]:
 
 # --- needs
 
-NAMESPACES = {
-    *("aten", "prims", "prim", "higher_order", "quantized", "_quantized", "sparse", "profiler", "export"),
-    *("inductor", "inductor_prims", "rngprims", "debugprims", "mkl", "mkldnn", "onednn", "static_runtime"),
-    *("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "symm_mem", "fsdp"),
-    *("_dtensor", "streams", "quantization", "mkldnn_prepacked", "onnx", "onnx_symbolic", "flex_lib"),
-}
-"""Where the operators of PyTorch are."""
 NAMED_TUPLE = "collections.namedtuple"
 TYPES = {
     *("builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict", "torch.Size"),
