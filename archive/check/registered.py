@@ -40,7 +40,7 @@ MOST = 3
 
 
 def check_registered(archive: Archive, readable: Collection[str], report: Diagnostics) -> None:
-    """Note the operators and classes in generated code that do not come with PyTorch, at the first of them."""
+    """Note operators and classes in generated code that do not come with PyTorch, at the first of them."""
     needed: dict[str, str] = {}
     for record in filter(readable.__contains__, filter(is_code, archive.records)):
         for name in _needed(archive.records[record].view()):

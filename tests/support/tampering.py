@@ -116,7 +116,7 @@ def edited(table: T, **cells: Cells) -> T:
 
 
 def said(source: bytes | Path) -> list[str]:
-    """What verification says, one line a finding, but for what PyTorch says or needs: see ``test_loading``."""
+    """What verification says, one line a finding, without what PyTorch says or needs."""
     lines = [f"{finding.severity}: {finding}" for finding in verify(source)]
     kept = [line for line in lines if not (line.startswith("note") and OF_PYTORCH.search(line))]
     cut = [REFUSED.sub("", line) for line in kept]
