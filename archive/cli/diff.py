@@ -21,7 +21,7 @@ from archive.io.mapped import source_of
 from archive.io.places import is_folder
 from archive.io.urls import name_of
 from archive.reader.recognition import OPENED_KINDS, listed_kind, recognise
-from archive.reader.recognition.kinds import FOLDER_KINDS
+from archive.reader.recognition.kinds import FOLDER_KINDS, LOGS
 from archive.render.diff import diff_facts, diff_text, summary_line
 from archive.render.documents import Unread
 from archive.render.rows import DIFF
@@ -173,10 +173,14 @@ class _PairQuestion:
             return archive.diff(*paired, ignore=self.ignored)
 
     def _opened(self, name: str, companion: str | None = None) -> Archive:
-        return archive.open(
-            source_of(name, mapped=self.mapped),
-            companion=None if companion is None else source_of(companion, mapped=self.mapped),
-            limits=self.limits,
-            name=name_of(name),
-            kinds=OPENED_KINDS,
-        )
+        try:
+            return archive.open(
+                source_of(name, mapped=self.mapped),
+                companion=None if companion is None else source_of(companion, mapped=self.mapped),
+                limits=self.limits,
+                name=name_of(name),
+                kinds=OPENED_KINDS,
+            )
+        except ArchiveError as error:
+            error.problem = error.problem.removesuffix(f"; {LOGS}")  # nobody compares a model with a log
+            raise

@@ -170,6 +170,8 @@ class Diff:
         changes: the rows, model first and layout last.
         unchecked: what was not compared, each a sentence. Nothing is said of it.
         identical: whether both files are the same to the byte.
+        weights: of files of two kinds, whether their weights are the same, in words; "" for files of one
+            kind, and where there are none.
     """
 
     old: str
@@ -179,6 +181,7 @@ class Diff:
     changes: Sequence[Change]
     unchecked: Sequence[str]
     identical: bool
+    weights: str = ""
 
     _repr_html_ = shown_by("of_diff")
 

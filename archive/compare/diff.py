@@ -120,6 +120,7 @@ class _ArchiveComparison:
         self._kinds = old.recognised.kind, new.recognised.kind
         self.unchecked: list[str] = []
         self._unread: set[tuple[str, str]] = set()
+        self.weights = ""
         self.understood: tuple[set[str], set[str]] = set(), set()
         self._tensors = pairs_of_tensors(old.tensors, new.tensors)
         self._names = Pairing(_classes(old), _classes(new), self._tensors)
@@ -145,6 +146,7 @@ class _ArchiveComparison:
             yield from with_lines(tensors.changes(), self._old, self._new)
             self.unchecked += tensors.unchecked
             self._unread = tensors.unread
+            self.weights = tensors.weights()
             yield from self._of_values()
             yield from self._of_code()
             yield from self._of_programs()
@@ -312,13 +314,13 @@ def diff(
         file.companion is not None and file.has_code and not file.is_embedded for file in (old, new)
     )
     identical = not is_split and are_identical(old, new)
-    rows, unchecked = _rows(old, new, identical=identical)
+    rows, unchecked, weights = _rows(old, new, identical=identical)
     kinds = old.recognised.what, new.recognised.what
-    return Diff(old.file, new.file, *kinds, tuple(rows), tuple(unchecked), identical).without(levels)
+    return Diff(old.file, new.file, *kinds, tuple(rows), tuple(unchecked), identical, weights).without(levels)
 
 
-def _rows(old: Archive, new: Archive, *, identical: bool) -> tuple[list[Change], list[str]]:
-    """The rows of a difference, and what was not compared."""
+def _rows(old: Archive, new: Archive, *, identical: bool) -> tuple[list[Change], list[str], str]:
+    """The rows of a difference, what was not compared, and of two kinds what is said of their weights."""
     kinds = {old.recognised.kind, new.recognised.kind}
     if PLAIN_KINDS.isdisjoint(kinds):
         comparison: _ArchiveComparison | TensorFileComparison = _ArchiveComparison(old, new)
@@ -329,4 +331,5 @@ def _rows(old: Archive, new: Archive, *, identical: bool) -> tuple[list[Change],
     if not changes and not identical:
         what = "zip" if TENSOR_KINDS.isdisjoint(kinds) else "file"
         changes = [changed(Level.LAYOUT, what, "headers and padding")]
-    return sorted(changes, key=lambda change: ORDER.index(change.level)), comparison.unchecked
+    weights = comparison.weights if len(kinds) > 1 else ""
+    return sorted(changes, key=lambda change: ORDER.index(change.level)), comparison.unchecked, weights

@@ -18,7 +18,8 @@ from archive.compare.sameness import Level, level_of, version_of_operators
 from archive.compare.sourceless import COPIES, SOURCE_KINDS, sourceless, weights_in, without_weights
 from archive.compare.tensors import names_tensors_of
 from archive.formats.record_kinds import RecordKind
-from archive.reader.recognition.kinds import kind_in
+from archive.formats.tensors.exported import TABLE
+from archive.reader.recognition.kinds import PROGRAM_KINDS, kind_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -65,13 +66,20 @@ def record_changes(
                 yield from _rows((old, new), record, now[name])
         elif name not in old_names:
             kind = str(kind_in(old.recognised.kind, name))
-            yield gone(level_of(old, name), kind, name, f"{record.size:,} bytes")
+            yield gone(_level_alone(old, name, new), kind, name, f"{record.size:,} bytes")
     for name, record in now.items():
         kind = str(kind_in(new.recognised.kind, name))
         if name in new_names:
             yield renamed(level_of(new, name), kind, name, new_names[name])
         elif name not in was:
-            yield added(level_of(new, name), kind, name, f"{record.size:,} bytes")
+            yield added(_level_alone(new, name, old), kind, name, f"{record.size:,} bytes")
+
+
+def _level_alone(archive: Archive, name: str, other: Archive) -> Level:
+    """What a record is about that the other archive lacks: one without programs has its tensors elsewhere."""
+    if TABLE.fullmatch(name) and other.recognised.kind not in PROGRAM_KINDS:
+        return Level.LAYOUT
+    return level_of(archive, name)
 
 
 def _renamed(was: dict[str, ReadableRecord], now: dict[str, ReadableRecord]) -> dict[str, str]:

@@ -27,7 +27,7 @@ from archive.formats.record_kinds import (
     RecordKind,
     version_record,
 )
-from archive.reader.recognition.kinds import PROGRAM_KINDS, SAVED_KINDS, kind_in
+from archive.reader.recognition.kinds import PROGRAM_KINDS, SAVED_KINDS, FileKind, kind_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -116,6 +116,13 @@ def version_of_operators(archive: Archive) -> bytes | None:
         return None
     name = version_record(archive.records)
     return None if name is None else bytes(archive.records[name].view()).strip()
+
+
+def keeps_gradients(archive: Archive) -> bool:
+    """Whether ``requires_grad`` in a file is what it is in the model: ``state_dict()`` detaches tensors."""
+    kind, what = archive.recognised.kind, archive.recognised.what
+    is_old_dict = kind is FileKind.LEGACY and what.startswith(("a state dict", "a checkpoint"))
+    return kind not in (FileKind.STATE_DICT, FileKind.CHECKPOINT) and not is_old_dict
 
 
 class TensorProperties(NamedTuple):

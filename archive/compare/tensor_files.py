@@ -55,6 +55,7 @@ class TensorFileComparison:
 
     def __init__(self, old: Archive, new: Archive, pairs: Mapping[str, str]) -> None:
         self._old, self._new, self._pairs = old, new, pairs
+        self.weights = ""
         self.unchecked = [
             f"what is in {', '.join(file.tensor_file.missing)}, which is not beside {file.file}"
             for file in (old, new)
@@ -73,6 +74,7 @@ class TensorFileComparison:
         tensors = TensorComparison(*files, self._pairs, plain=True)
         yield from tensors.changes()
         self.unchecked += tensors.unchecked
+        self.weights = tensors.weights()
         if kinds[0] is kinds[1]:
             yield from self._of_metadata(kinds[0])
             yield from self._of_graph()

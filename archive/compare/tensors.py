@@ -8,7 +8,8 @@ names are compared as a whole, where ``records`` compares their file.
 Two tensors are *equal* if these are the same:
 
 - dtype, shape, strides, ``requires_grad``, quantiser and math bits: ``sameness.properties_of``. Of a file
-  that keeps no strides and gradients, such as safetensors, only those that it keeps are compared;
+  that keeps no strides and gradients, such as safetensors, only those that it keeps are compared, and of a
+  state dict beside a module no gradients: ``sameness.keeps_gradients``;
 - which tensors they overlap, and where: ``sameness.aliases``. Sharing a storage without a common element is a
   difference of layout;
 - their elements, by bits, so a NaN is equal to itself and 0.0 not to -0.0. Where both lie alike in their
@@ -31,9 +32,10 @@ from typing import TYPE_CHECKING
 from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, counted, several
 from archive.compare.changes import Status, TensorChange, added, changed, gone, renamed
+from archive.compare.digest.weights import named_weights
 from archive.compare.equality import SHARE, equal
 from archive.compare.numbers import difference
-from archive.compare.sameness import Level, aliases, properties_of, storage_key
+from archive.compare.sameness import Level, aliases, keeps_gradients, properties_of, storage_key
 from archive.container.record import Record
 from archive.formats.record_kinds import COMPILED
 from archive.formats.tensors.dtypes import BLOCKS
@@ -119,6 +121,10 @@ def _read_all(batch: Batch) -> dict[Names, bool]:
 
 # --- tensors
 
+GRADIENT = "requires_grad "
+OF_WEIGHTS = ("dtype", "shape", "quantiser", "math_bits")
+"""Properties of a tensor that count for the digest of weights, besides its elements."""
+
 
 class TensorComparison:
     """The comparison of the tensors of two archives.
@@ -134,6 +140,7 @@ class TensorComparison:
 
     def __init__(self, old: Archive, new: Archive, pairs: Mapping[str, str], *, plain: bool = False) -> None:
         self._old, self._new, self._pairs, self._plain = old, new, pairs, plain
+        self._with_gradients = keeps_gradients(old) == keeps_gradients(new)
         self._known_new = set(pairs.values())
         self._gone, self._came = without_names(old, new), without_names(new, old)
         self._left = READ_TIMES * (old.size + new.size) + READ_BYTES
@@ -157,6 +164,7 @@ class TensorComparison:
                 rows += (
                     changed(Level.MODEL, "tensor", shown, f"{word}{before}", f"{after}")
                     for word, before, after in _properties(tensor, now[shown], plain=self._plain)
+                    if self._with_gradients or word != GRADIENT
                 )
                 self._compare(name, rows)
             elif name not in olds:
@@ -180,6 +188,38 @@ class TensorComparison:
     def unchecked(self) -> list[str]:
         """What was not compared so far, in words."""
         return [f"elements of {several(names)}: {reason}" for reason, names in self._unchecked.items()]
+
+    def weights(self) -> str:
+        """Whether the weights of both are the same, in words, after :meth:`changes`; "" if none have some.
+
+        They are the same as the digest of weights has it: by name, dtype, shape and elements.
+        """
+        was, now = (dict(named_weights(archive)) for archive in (self._old, self._new))
+        both = [(name, other) for name, other in self._pairs.items() if name in was and other in now]
+        alike = [self._are_alike(was[name], now[other]) for name, other in both]
+        same, unknown = alike.count(True), alike.count(None)
+        only = [
+            f"{len(weights) - len(both):,} only in {archive.file}"
+            for weights, archive in ((was, self._old), (now, self._new))
+            if len(weights) > len(both)
+        ]
+        if not both:
+            return f"of other names: {', '.join(only)}" if only else ""
+        if same == len(both) and not only:
+            return f"the same {counted(same, 'tensor')}"
+        words = [f"{same:,} of {counted(len(both), 'tensor')} that both have are the same"]
+        words += [f"{unknown:,} not compared"] if unknown else []
+        return ", ".join([*words, *only])
+
+    def _are_alike(self, old: Tensor, new: Tensor) -> bool | None:
+        """Whether two tensors are the same weight; None where that is not known."""
+        was, now = properties_of(old), properties_of(new)
+        if any(getattr(was, name) != getattr(now, name) for name in OF_WEIGHTS):
+            return False
+        outcome = self._found.get((old.key, new.key))
+        if not (old.record and new.record) or isinstance(outcome, str):
+            return None
+        return outcome is None or not outcome.changed
 
     def _compare(self, name: str, rows: list[Change]) -> None:
         """Add how much the elements of a tensor differ. All names of the same elements are one row."""
@@ -329,7 +369,7 @@ def _properties(old: Tensor, new: Tensor, *, plain: bool) -> Iterator[tuple[str,
     if was.shape == now.shape and was.strides != now.strides and not plain:
         yield "strides ", list(old.strides), list(new.strides)
     for word, name in (
-        ("requires_grad ", "requires_grad"),
+        (GRADIENT, "requires_grad"),
         ("quantised by ", "quantiser"),
         ("bits ", "math_bits"),
     ):

@@ -76,7 +76,8 @@ def verdict(diff: Diff) -> str:
         verdict = f"same model; {verdict}"
     elif missing and Level.MODEL not in levels:
         verdict = f"no difference of the model in what was compared; {verdict}"
-    return "\n".join([verdict, *(f"not compared: {why}" for why in missing)])
+    weights = [one_line(f"weights: {diff.weights}")] if diff.weights and not diff.same_model else []
+    return "\n".join([verdict, *weights, *(f"not compared: {why}" for why in missing)])
 
 
 def summary_line(diff: Diff) -> str:
@@ -100,6 +101,7 @@ class DiffFacts(TypedDict):
     Attributes:
         identical: whether both are the same to the byte.
         same_model: whether all that belongs to the model was compared, and is the same.
+        weights: of files of two kinds, whether their weights are the same, in words; else "".
         unchecked: what was not compared, each a sentence.
         changes: the differences, model first and layout last.
     """
@@ -109,6 +111,7 @@ class DiffFacts(TypedDict):
     new: DiffSide
     identical: bool
     same_model: bool
+    weights: str
     unchecked: Sequence[str]
     changes: Sequence[Change]
 
@@ -127,6 +130,7 @@ def diff_facts(diff: Diff) -> DiffFacts:
         "new": {"file": diff.new, "kind": diff.new_kind},
         "identical": diff.identical,
         "same_model": diff.same_model,
+        "weights": diff.weights,
         "unchecked": diff.unchecked,
         "changes": diff.changes,
     }

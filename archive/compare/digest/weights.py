@@ -52,7 +52,7 @@ def weights(archive: Archive, prefix: str) -> Weights:
     if any(name.startswith((BLOBS, NAMED)) for name in archive.records):
         why = "backends compiled parts of it, whose weights have no names: only the model has a digest"
         raise ArchiveError(why, file=archive.file)
-    named = dict(_weights(archive))
+    named = dict(named_weights(archive))
     wrapped = [name for name in named if name.startswith(prefix)] or list(named)
     if not wrapped:
         raise ArchiveError("has no weights", file=archive.file)
@@ -65,7 +65,8 @@ def weights(archive: Archive, prefix: str) -> Weights:
     return Weights(parts, len(named) - len(wrapped))
 
 
-def _weights(archive: Archive) -> Iterator[tuple[str, Tensor]]:
+def named_weights(archive: Archive) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of an archive that are weights: all but constants of code and programs."""
     kind = archive.recognised.kind
     has_code, is_program = kind in ARCHIVE_KINDS | PACKAGE_KINDS, kind in PROGRAM_KINDS
     for name, tensor in archive.tensors.items():
