@@ -14,7 +14,7 @@ import pytest
 from tests.support.commands import run
 from tests.support.sampling import crossed, sampled
 from tools import migration_table
-from tools.pages import PAGES, ROOT, blocks, rewritten, typed
+from tools.pages import PAGES, ROOT, TIME, blocks, rewritten, typed
 
 MOST_LINES = 250
 WITH_PYTHON = {
@@ -60,7 +60,11 @@ WITH_BLOCKS = [page for page in PAGES if blocks(text_of(page))]
 
 
 @pytest.mark.parametrize("page", sampled(WITH_BLOCKS[1:], most=3), ids=lambda page: page.name)
-def test_console_blocks_show_what_their_commands_print(page: Path, tmp_path: Path) -> None:
+def test_console_blocks_show_what_their_commands_print(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in TIME.items():
+        monkeypatch.setenv(name, value)
     assert rewritten(text_of(page), tmp_path, printed_here) == text_of(page)
 
 
