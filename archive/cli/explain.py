@@ -233,11 +233,12 @@ def _note_rest(explainer: LogExplainer, models: Models | None, most: int | None)
             f"passed over: {programs} of ExecuTorch (.pte); the ETRecords made with them have the source"
         )
     failures = explainer.explained + explainer.unknown
-    rest = explainer.unknown - explainer.ambiguous - explainer.lineless
+    rest = explainer.unknown - explainer.ambiguous - explainer.lacking - explainer.lineless
     if failures:
         printing.note(
             f"{counted(failures, 'failure')}, {counted(len(models), 'model')}: "
             f"{explainer.explained:,} explained{_by(explainer)}, {explainer.ambiguous:,} ambiguous"
+            + (f", {explainer.lacking:,} of models without debug info" if explainer.lacking else "")
             + (f", {explainer.lineless:,} without a line" if explainer.lineless else "")
             + (f", {rest:,} of none of them; {OF_NONE}" if rest else "")
         )

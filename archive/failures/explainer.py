@@ -102,6 +102,7 @@ class LogExplainer:
         named: the number of those explained that name the archive.
         agreed: the number of those explained that several models explain, all alike.
         ambiguous: the number of those not explained that some model may have, and nothing says which or how.
+        lacking: the number of those not explained that fit only models without their debug info.
         lineless: the number of those not explained whose log shows no line of any model.
     """
 
@@ -109,7 +110,7 @@ class LogExplainer:
         self.answers = answers
         self.spending = spending
         self.explained = self.named = self.agreed = 0
-        self.unknown = self.ambiguous = self.lineless = 0
+        self.unknown = self.ambiguous = self.lacking = self.lineless = 0
         self.causes = Causes()
         self._unproven = Counter[str]()
         self._notes = FailureNotes(spending)
@@ -258,7 +259,8 @@ class LogExplainer:
         lines = None if text is None else self._lines_of(failure, text)
         if lines is None:
             self.unknown += 1
-            self.ambiguous += answer.is_possible
+            self.lacking += answer.is_split
+            self.ambiguous += answer.is_possible and not answer.is_split
             self.lineless += answer.is_lineless
             return first.data
         outermost, above = self._outer

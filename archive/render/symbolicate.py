@@ -427,6 +427,7 @@ class Causes(TypedDict):
     models: int
     explained: int
     ambiguous: int
+    lacking: int
     unexplained: int
     causes: Sequence[CauseFacts]
     notes: Sequence[str]
@@ -449,6 +450,7 @@ def causes_facts(explainer: LogExplainer, top: int | None, models: int) -> Cause
         "models": models,
         "explained": explainer.explained,
         "ambiguous": explainer.ambiguous,
+        "lacking": explainer.lacking,
         "unexplained": explainer.unknown,
         "causes": [
             {

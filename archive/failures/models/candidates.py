@@ -181,6 +181,7 @@ class FleetAnswers:
         if not left and failure.no_line:
             return replace(_unexplained(failure, what, failure.no_line, left), is_lineless=True)
         answer = _unexplained(failure, what, self._why(models, left, naming), left)
+        answer = replace(answer, is_split=_are_split(left))
         return self._kept(key, failure, answer, naming) if left and None not in said else answer
 
     def _why_damaged(self, models: Sequence[Model], failure: Failure, left: Sequence[Candidate]) -> str:
@@ -317,7 +318,7 @@ class FleetAnswers:
             readable = [model for model in models if model.file not in self.models.unread]
             others = "" if len(readable) == len(models) else " that can be read"
             return f"of none of {counted(len(readable), 'model')}{others}{self._lacking(readable)}"
-        if all(candidate.answer.is_split for candidate in left):
+        if _are_split(left):
             return f"{_fits(left)}, without its debug info; {IF_SPLIT}"
         return f"ambiguous: {_fits(left)}; {_remedy(left)}"
 
@@ -368,6 +369,11 @@ def _explained(candidates: Sequence[Candidate], naming: NamingLine | None) -> An
     is_of_release = naming is not None and naming.is_release
     is_named = first.is_named or (naming is not None and not is_of_release)
     return replace(first, is_named=is_named, is_of_release=is_of_release, models=files)
+
+
+def _are_split(left: Sequence[Candidate]) -> bool:
+    """Whether all models that may have failed so lack the debug info that was split off."""
+    return bool(left) and all(candidate.answer.is_split for candidate in left)
 
 
 def _unexplained(failure: Failure, what: str, why: str, is_possible: object) -> Answer:
