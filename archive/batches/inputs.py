@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
@@ -21,7 +21,7 @@ from archive.io.globs import Globs
 from archive.io.mapped import by_ranges, source_of
 from archive.io.places import absolute, folder_of, is_folder, joined, last_part, resolved
 from archive.io.urls import is_url, name_of
-from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
+from archive.reader.recognition import ARCHIVE_KINDS, OPENED_KINDS, FileKind, listed_kind
 from archive.reader.recognition.kinds import claims_falsely
 
 if TYPE_CHECKING:
@@ -77,9 +77,26 @@ class InputFile:
         return replace(self, name=absolute(self.name))
 
 
+class OtherFiles(Counter[FileKind]):
+    """The numbers of files that a command does not take, by their kind.
+
+    Attributes:
+        model_bytes: the bytes of those that are models, in folders of this machine.
+    """
+
+    model_bytes = 0
+
+    def add(self, file: InputFile, kind: FileKind) -> None:
+        """Count a file."""
+        self[kind] += 1
+        if kind in OPENED_KINDS and not is_url(file.name):
+            with suppress(OSError):  # gone in the meantime
+                self.model_bytes += os.path.getsize(file.name)  # noqa: PTH202 (start-up)
+
+
 def recognised(
     inputs: Iterable[str], skipped: Iterable[str], is_wanted: Callable[[FileKind], bool], *, mapped: bool
-) -> tuple[list[InputFile], Counter[FileKind]]:
+) -> tuple[list[InputFile], OtherFiles]:
     """The files that are given, and those in folders and of globs that are of a wanted kind.
 
     Others that should be models are taken, too: reading them is an error.
@@ -89,7 +106,7 @@ def recognised(
         others name; and how many others there are of each kind, manifests excluded.
     """
     files: list[InputFile] = []
-    others = Counter[FileKind]()
+    others = OtherFiles()
     shards, indices = set[str](), set[str]()
     for file in found(inputs, {resolved(folder) for folder in skipped}):
         kind = listed_kind(file.name, mapped=mapped) if file.searched else None
@@ -101,9 +118,10 @@ def recognised(
         else:
             if kind is FileKind.SAVED:  # only what is counted is worth a look
                 kind = listed_kind(file.name, mapped=mapped, look=True) or kind
-            others[kind] += not is_manifest(last_part(file.name))
+            if not is_manifest(last_part(file.name)):
+                others.add(file, kind)
     shards -= indices
-    return [file for file in files if not file.searched or absolute(file.name) not in shards], +others
+    return [file for file in files if not file.searched or absolute(file.name) not in shards], others
 
 
 def is_false_model(file: str, kind: FileKind) -> bool:

@@ -101,12 +101,14 @@ class FilePlan:
     Attributes:
         manifest: the file in which the outcomes are noted; "" of a single file, whose outcome is not.
         others: the numbers of files in folders that the command does not take, by their kind.
+        model_bytes: the bytes of those that are models.
     """
 
     jobs: list[Job]
     many: bool
     manifest: str
     others: Mapping[FileKind, int]
+    model_bytes: int = 0
 
 
 def plan(
@@ -169,7 +171,7 @@ def plan(
         job = Job(file.name, file.relative, file.searched, None, target, debug, use, streamed)
         jobs.append(job)
     unknown = {kind: count for kind, count in others.items() if kind not in KNOWN_KINDS}
-    planned = FilePlan(jobs, many, noted_in, unknown)
+    planned = FilePlan(jobs, many, noted_in, unknown, others.model_bytes)
     _check_jobs(planned, inputs, wanted, others, mapped=mapped)
     return planned
 

@@ -163,6 +163,8 @@ class FileMaker(FileOptions):
             sums = [sum(each[place] for each in sizes if len(each) > place) for place in range(3)]
             counts = [(kind, kinds[kind]) for kind in OutcomeKind if kinds[kind]]
             printing.write_line(making.total_line(len(finished), counts, *sums))
+            if self.dry_run and work.model_bytes and sums[0]:
+                printing.write_line(making.whole_line(work.model_bytes, *sums[:2]))
         return status
 
     def _line(self, outcome: Made, texts: VerbTexts) -> str:

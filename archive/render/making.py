@@ -175,6 +175,13 @@ def total_line(files: int, kinds: Iterable[tuple[str, int]], before: int, after:
     return f"{went}; {before:,} -> {after:,} bytes ({share(after, before)}){rest}" if before else went
 
 
+def whole_line(left: int, before: int, after: int) -> str:
+    """What the whole folder comes to, with models that are left as they are."""
+    whole, small = before + left, after + left
+    sums = f"{whole:,} -> {small:,} bytes ({share(small, whole)})"
+    return f"with {left:,} bytes of models that stay as they are: {sums}"
+
+
 def _readable(facts: Shrinkage) -> list[str]:
     """The lines about who can read what is left, and how to get the original back."""
     if facts.is_package:

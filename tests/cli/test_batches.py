@@ -7,21 +7,18 @@ import shutil
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from archive import ArchiveError
 from tests.support.commands import called, files, outcomes, row, run, size, well
-from tests.support.corpus import ORACLES, RELEASES
+from tests.support.corpus import KINDS, ORACLES, RELEASES
 from tests.support.documents import files_of
 from tests.support.processes import becomes
 from tests.support.sampling import sampled
 from tests.support.terminals import terminal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STACK = ORACLES / "plain_stack.ptl"
 NAMES = ["deep/nested.ptl", "deep/odd name.PTH"]
@@ -309,3 +306,18 @@ def test_progress_is_for_a_terminal_alone(models: Path, tmp_path: Path) -> None:
     assert b"broken.pt: " in seen.shown
     assert b"\x1b" not in done.stdout
     assert done.stdout.count(b"\n") == 4
+
+
+def test_a_dry_run_says_what_the_whole_folder_comes_to(tmp_path: Path) -> None:
+    models, out = tmp_path / "models", ("-o", tmp_path / "small", "-c", tmp_path / "companions")
+    models.mkdir()
+    shutil.copy(ORACLES / "plain_stack.ptl", models)
+    alone = called("split", models, *out, "--dry-run").stdout.splitlines()
+    kept = [shutil.copy(KINDS / name, models) for name in ("state_dict.pt", "tensors.safetensors")]
+    (models / "notes.txt").write_text("no model")
+    *others, last = called("split", models, *out, "--dry-run").stdout.splitlines()
+    assert others == alone
+    stays = sum(Path(path).stat().st_size for path in kept)
+    before = stays + (models / "plain_stack.ptl").stat().st_size
+    assert last.startswith(f"with {stays:,} bytes of models that stay as they are: {before:,} -> ")
+    assert called("split", models, *out).stdout.splitlines()[-1].startswith("1 file: 1 done; ")
