@@ -121,7 +121,7 @@ def _state(row: InventoryRow, same_as: str) -> tuple[str, str]:
     if same_as:
         return same_as, "note"
     if row.findings is None:
-        return ("not checked", "")
+        return ("read for its digest" if row.digest else "not checked", "")
     return ("well" if row.kind in PARSED_KINDS else NOTHING_FOUND, "well")
 
 

@@ -64,8 +64,8 @@ def inspection_text(facts: Inspection) -> Printed:
     debug = sum(bool(facts.companion) or one.kind.group is Group.DEBUG for one in facts.records.values())
     what = facts.companion or f"{facts.what}, version {facts.version or 'not given'}"
     origin = [] if facts.origin is None else _origin(facts.origin, migrated=facts.migrated)
-    head = [
-        f"{facts.file}: {facts.size:,} bytes, {what}",
+    is_of_programs = bool(facts.companion) and not facts.records
+    of_torchscript = [
         f"root {shown(facts.root, MAX_ROOT)}, top module {facts.top or 'not recorded'}",
         *origin,
         *([] if facts.companion else _identity(facts)),
@@ -74,8 +74,8 @@ def inspection_text(facts: Inspection) -> Printed:
             f"{facts.debug_bytes:,} bytes stored ({share:.0%})"
         ),
         f"{counted(facts.rows, 'source range')} in {counted(facts.sources, 'source')}, {_handles(facts)}",
-        "",
     ]
+    head = [f"{facts.file}: {facts.size:,} bytes, {what}", *([] if is_of_programs else of_torchscript), ""]
     if facts.advice:
         head.insert(1, facts.advice)
     tail = [""]
@@ -95,7 +95,11 @@ def inspection_text(facts: Inspection) -> Printed:
     for name, record in facts.records.items():
         kind = Bold(record.kind) if record.kind.group is Group.DEBUG else record.kind
         records.add(name, record.size, record.stored_size, kind, record.holds)
-    return [*head, *_tables(facts, "programs", "compiled"), records, *_partitions(facts.programs), *tail]
+    tables = _tables(facts, "programs", "compiled")
+    partitions = [*_partitions(facts.programs)]
+    if is_of_programs:
+        return [*head, *tables, *partitions]
+    return [*head, *tables, records, *([""] if partitions else []), *partitions, *tail]
 
 
 MOST_NODES = 6
@@ -225,7 +229,8 @@ def listing_text(facts: ZipListing) -> Printed:
     for name, record in facts.records.items():
         files.add(name, record.size, record.stored_size, record.kind)
     tables = _tables(facts, "tensors", "programs", "compiled", "methods")
-    return [*head, "", *tables, files, *_partitions(facts.programs)]
+    partitions = [*_partitions(facts.programs)]
+    return [*head, "", *tables, files, *([""] if partitions else []), *partitions]
 
 
 def _tensors_table(tensors: Mapping[str, TensorFacts]) -> FittedTable:
@@ -268,10 +273,8 @@ def _programs_table(programs: Mapping[str, ProgramSummary]) -> FittedTable:
 
 
 def _partitions(programs: Mapping[str, ProgramSummary]) -> Iterator[str]:
-    """A line on each part of a program that a backend runs, below an empty one; PyTorch runs the rest."""
+    """A line on each part of a program that a backend runs; PyTorch runs the rest."""
     lowered = [each for program in programs.values() for each in program.lowered.items()]
-    if lowered:
-        yield ""
     for name, part in lowered:
         nodes = ", ".join(f"{node} {handle}" for node, handle in islice(part.nodes.items(), MOST_NODES))
         more = f" and {len(part.nodes) - MOST_NODES:,} more" if len(part.nodes) > MOST_NODES else ""

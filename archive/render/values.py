@@ -59,7 +59,7 @@ def observed_text(observed: Observed, view: ValueView, most: int) -> Printed:
     for name, operation in (("NaN", observed.first_nan), ("infinite", observed.first_inf)):
         if operation is not None:
             yield ""
-            yield from first_lines(name, operation)
+            yield from first_lines(f"first {name}", operation)
 
 
 def head_line(observed: Observed) -> str:
@@ -123,18 +123,18 @@ def first_text(observed: Observed) -> Printed:
             each for each in observed.operations if any(getattr(result, kind) for result in each.results)
         ]
         if operation is not None:
-            yield from first_lines(name, operation)
+            yield from first_lines(f"first {name}", operation)
         elif having:
             many = counted(len(having), "operation")
             yield f"no operation makes a first {name}; {many} got one as an argument, or asked for it:"
-            yield from first_lines(name, having[0])
+            yield from first_lines("first that has one", having[0])
         else:
             yield f"no {name} in the results of {counted(len(observed.operations), 'operation')}"
 
 
-def first_lines(name: str, operation: ObservedOperation) -> Iterator[str]:
-    """The first operation that makes a NaN or an infinite number, and what it was given."""
-    yield f"first {name}: {operation.line}: {_source(operation)}"
+def first_lines(what: str, operation: ObservedOperation) -> Iterator[str]:
+    """An operation with a NaN or an infinite number, the first that makes one say, and what it was given."""
+    yield f"{what}: {operation.line}: {_source(operation)}"
     yield f"  {operation.op} in {operation.place.module}: {_in_words(operation.results[0])}"
     for number_of, given in enumerate(operation.inputs):
         yield f"  input {number_of}: {_shape(given)}: {_in_words(given)}"

@@ -11,6 +11,7 @@ import archive
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.model import Constant, Effect, EffectTable, MethodEffects, Op, Output
 from tests.support.commands import called, told, well
+from tests.support.corpus import FIXTURES
 from tests.support.documents import file_of
 from tests.support.effect_tables import COUNTING, SELF, attribute, with_effects
 from tests.support.tampering import STACK, tampered
@@ -134,3 +135,14 @@ def test_help_has_an_example() -> None:
 
 def test_accounting_knows_the_record(model: Path) -> None:
     assert "effects" in well("sizes", model)
+
+
+def test_a_companion_of_programs_has_no_lines_about_torchscript(tmp_path: Path) -> None:
+    program, script = tmp_path / "program.ptdbg", tmp_path / "script.ptdbg"
+    for source, companion in ((FIXTURES / "exported" / "shop.pt2", program), (STACK, script)):
+        archive.split(source, tmp_path / "small", companion, force=True)
+    of_program, of_script = (called("inspect", one).stdout for one in (program, script))
+    assert "metadata bytes" in of_program
+    for words in ("top module", " of debug info", "source ranges", "record  "):
+        assert words not in of_program
+        assert words in of_script

@@ -474,3 +474,9 @@ def test_a_server_that_names_no_version_is_asked_again(reads: Reads) -> None:
                 rows(f"{server.url}/a.ptl", "--manifest", "memory://http.manifest.jsonl")
             assert len(reads.names) == times
             store.store.clear()
+
+
+def test_a_page_does_not_say_unchecked_of_what_was_read_for_its_digest(zoo: Path) -> None:
+    for words, expected in (((), "not checked"), (("--digest",), "read for its digest")):
+        page = called("inspect", zoo / "shop.pt2", zoo / "state_dict.pt", "--format", "html", *words).stdout
+        assert {*data_of(page.encode())["folder"]["files"]["state"]} == {expected}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import safetensors.numpy
 import torch
 
 from tests.support.commands import run, well
-from tests.support.corpus import FIXTURES, ORACLES
+from tests.support.corpus import FIXTURES, KINDS, ORACLES
 from tests.support.documents import file_of
 from tests.values.models import form, made
 
@@ -121,6 +122,29 @@ def test_what_first_nan_says_is_so(folder: Path, tmp_path: Path) -> None:
     done = run(*words)
     assert done.returncode == 1
     assert b"no operation makes a first NaN; 8 operations got one as an argument" in done.stdout
+    assert b"first that has one: " in done.stdout
+    assert b"first NaN: " not in done.stdout
+
+
+@pytest.mark.parametrize("ending", [".npz", ".npy", ".pt"])
+def test_nobody_is_advised_to_run_what_is_no_input(folder: Path, tmp_path: Path, ending: str) -> None:
+    """PyTorch and NumPy take any bytes for a pickle, and say how it could be run all the same."""
+    garbage, objects, module = (tmp_path / f"{name}{ending}" for name in ("garbage", "objects", "module"))
+    garbage.write_bytes(b"garbage\n")
+    if ending == ".pt":
+        torch.save(argparse.Namespace(a=1), objects)
+    elif ending == ".npy":
+        np.save(objects, np.array([{}], dtype=object), allow_pickle=True)
+    else:
+        np.savez(objects, np.array([{}], dtype=object))
+    module.write_bytes((KINDS / "module.pt").read_bytes())
+    for file in (garbage, objects, module):
+        done = run("run", folder / "m.pt", "--input", file)
+        assert done.returncode == 2
+        assert b": no inputs can be read from it: " in done.stderr
+        for word in (b"pickle", b"weights_only", b"trust"):
+            assert word not in done.stderr, done.stderr
+    assert b"found a text file" in run("run", folder / "m.pt", "--input", garbage).stderr
 
 
 def test_operations_without_a_line_are_noted(folder: Path, tmp_path: Path) -> None:

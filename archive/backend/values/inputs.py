@@ -7,6 +7,8 @@ Nothing here executes a pickle: ``.pt`` files are loaded as tensors and plain co
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from archive.base.errors import ArchiveError, one_line
 from archive.effects.nested import with_tensors
 from archive.io.urls import name_of
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import FileKind
+from archive.reader.recognition import FileKind, recognise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 UNNAMED = re.compile(r"arr_\d+")
 """Names that NumPy gives arrays without one."""
+NUMPY_HEADS = (b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")
+"""How files of arrays begin: one array, a zip of some, a zip of none."""
+NO_INPUTS = "no inputs can be read from it"
 FILES = (".pt", ".pth", ".npz", ".npy", ".safetensors")
 
 
@@ -80,20 +85,38 @@ def read_inputs(path: str) -> Inputs:
 def _read(path: str) -> object:
     try:
         if path.endswith((".npz", ".npy")):
-            loaded = np.load(path, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return torch.from_numpy(loaded)
-            arrays = {name: torch.from_numpy(loaded[name]) for name in loaded.files}
-            return [*arrays.values()] if all(map(UNNAMED.fullmatch, arrays)) else arrays
+            return _arrays(path)
         if path.endswith(".safetensors"):
             return _safetensors(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except (ArchiveError, OSError):
         raise
+    except UnpicklingError as error:  # PyTorch's advice would run what is in the file
+        raise _no_inputs(path, f"tensors and plain values, found {recognise(path).what}") from error
     except Exception as error:  # PyTorch and NumPy raise errors of any kind for broken files
-        raise ArchiveError(
-            f"no inputs can be read from it: {one_line(message_of(error))}", file=name_of(path)
-        ) from error
+        raise ArchiveError(f"{NO_INPUTS}: {one_line(message_of(error))}", file=name_of(path)) from error
+
+
+def _no_inputs(path: str, expected: str) -> ArchiveError:
+    return ArchiveError(f"{NO_INPUTS}: expected {expected}", file=name_of(path))
+
+
+def _arrays(path: str) -> object:
+    """The arrays in a file of NumPy's, which takes any other file for a pickle, and advises to run it."""
+    with Path(path).open("rb") as file:
+        head = file.read(max(map(len, NUMPY_HEADS)))
+    if not head.startswith(NUMPY_HEADS):
+        raise _no_inputs(path, f"arrays of NumPy's, found {recognise(path).what}")
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return torch.from_numpy(loaded)
+        arrays = {name: torch.from_numpy(loaded[name]) for name in loaded.files}
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise _no_inputs(path, "arrays of numbers, found objects of Python") from error
+    return [*arrays.values()] if all(map(UNNAMED.fullmatch, arrays)) else arrays
 
 
 def _safetensors(path: str) -> dict[str, torch.Tensor]:
