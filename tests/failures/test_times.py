@@ -101,11 +101,19 @@ def test_the_traceback_of_another_record_gives_no_time(between: list[bytes]) -> 
     assert LogTimes().of(b"  Debug info for handle", reversed(above)) is None
 
 
-def test_a_log_has_one_form() -> None:
+DATED, UNDATED = b"2026-11-27 04:20:09", b"11-27 04:20:10"
+
+
+@pytest.mark.parametrize(("first", "other"), [(DATED, UNDATED), (UNDATED, DATED)])
+def test_the_other_form_counts_only_where_a_line_begins_with_it(first: bytes, other: bytes) -> None:
     times = LogTimes()
-    assert times.of(b"11-27 04:20:09 x", ()) is not None
-    assert times.of(b"2026-11-27 04:20:09 x", ()) is None
-    assert times.of(b"11-28 04:20:09 x", ()) is not None
+    one, two = times.of(b"[%b] x" % first, ()), times.of(b" [%b] x" % other, [first])
+    assert one is not None
+    assert two is not None
+    assert (one.text, two.text) == (first.decode(), other.decode())
+    assert abs(two.seconds - one.seconds) == 1, "in the same year"
+    assert times.of(b"until %b x" % other, ()) is None
+    assert times.of(b"until %b x" % other, [first]) == one
 
 
 DAY = 86_400

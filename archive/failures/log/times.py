@@ -2,14 +2,16 @@
 
 Times are the log's, no clock is asked: ``2026-11-27 04:20:09.123``, with ``T``, slashes, a comma, and a zone
 or not (without one, UTC is assumed); ``11-27 04:20:09`` as logcat and ``Nov 27 04:20:09`` as syslog write it,
-both without a year. In a log whose first time has a year, only such times count, and the other way round. A
-time without a year gets the year that brings it nearest to the time before: up to four months back, where
-logs of several hosts are concatenated, or else later.
+both without a year. In a log whose first time has a year, only such times count, and the other way round; but
+a line that begins with a time of the other form is a line of another log, whose time it is. A time without a
+year gets the year that brings it nearest to the time before: up to four months back, where logs of several
+hosts are concatenated, or else later.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from math import ceil
@@ -34,12 +36,15 @@ LEAP_YEAR = 2000
 """The first year of a log that gives none."""
 SECONDS_OF_YEAR = 366 * 86_400
 """Of each year of such a log."""
+YEARS_TO_LEAP = 10
+"""Among so many years in a row is at least one leap year that others follow."""
 SECONDS_BACK = SECONDS_OF_YEAR // 3
 """How far a time without a year may be before the last one; one further back is in the next year."""
 MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 MONTH = b"(?:%b)" % b"|".join(MONTHS)
 TIME_OF_DAY = rb"\d\d:\d\d:\d\d"
 CLOCK = rb"(?P<clock>" + TIME_OF_DAY + rb")(?:[.,](?P<fraction>\d{1,9}))?"
+WORD = re.compile(rb"\w")
 SOME_CLOCK = re.compile(rb"\d:\d\d:\d\d")
 WITH_YEAR = re.compile(
     rb"(?<!\d)(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T ]"
@@ -64,11 +69,12 @@ class LogTime(NamedTuple):
 
 
 class LogTimes:
-    """Finds the times of lines, all in the form of the first."""
+    """Finds the times of lines: in the form of the first, or in the other one where a line begins so."""
 
     def __init__(self) -> None:
-        self._forms: Sequence[re.Pattern[bytes]] = (WITH_YEAR, WITHOUT_YEAR)
+        self._form: re.Pattern[bytes] | None = None
         self._before: float | None = None
+        self._is_dated = False
 
     def of(self, line: bytes, above: Iterable[bytes]) -> LogTime | None:
         """The time of a line in which a failure begins, or of the record that it stands in.
@@ -94,19 +100,55 @@ class LogTimes:
         for end in filter(SOME_CLOCK.search, ends):
             for form in self._forms:
                 match = form.search(end)
-                time = _time_of(match) if match else None
+                is_other = form is not self._form and self._form is not None
+                if match is None or (is_other and (end is not ends[0] or WORD.search(end, 0, match.start()))):
+                    continue
+                time = _time_of(match)
                 if time is not None:
-                    self._forms = (form,)
-                    return self._in_its_year(time) if form is WITHOUT_YEAR else time
+                    self._form = self._form or form
+                    if form is WITH_YEAR and self._form is WITH_YEAR:
+                        return self._dated(time)
+                    return self._in_its_year(time._replace(seconds=_without_year(time.seconds)))
         return None
+
+    @property
+    def _forms(self) -> Sequence[re.Pattern[bytes]]:
+        """The form of the log, and the other one."""
+        return (WITHOUT_YEAR, WITH_YEAR) if self._form is WITHOUT_YEAR else (WITH_YEAR, WITHOUT_YEAR)
+
+    def _dated(self, time: LogTime) -> LogTime:
+        """A time with a year, from which the year of the next one without a year follows."""
+        self._before, self._is_dated = time.seconds, True
+        return time
 
     def _in_its_year(self, time: LogTime) -> LogTime:
         """A time without a year, in the year that follows from the time before."""
         if self._before is not None:
-            years = ceil((self._before - SECONDS_BACK - time.seconds) / SECONDS_OF_YEAR)
-            time = time._replace(seconds=time.seconds + years * SECONDS_OF_YEAR)
+            earliest = self._before - SECONDS_BACK
+            if self._is_dated:
+                seconds = _in_calendar(time.seconds, earliest)
+            else:
+                seconds = time.seconds + ceil((earliest - time.seconds) / SECONDS_OF_YEAR) * SECONDS_OF_YEAR
+            time = time._replace(seconds=seconds)
         self._before = time.seconds
         return time
+
+
+def _without_year(seconds: float) -> float:
+    """A moment in the first year of a log that gives none."""
+    return datetime.fromtimestamp(seconds, UTC).replace(year=LEAP_YEAR).timestamp()
+
+
+def _in_calendar(seconds: float, earliest: float) -> float:
+    """The first moment from ``earliest`` on that has the month, day and clock of another year's moment."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    first = datetime.fromtimestamp(earliest, UTC).year
+    for year in range(first, first + YEARS_TO_LEAP):
+        with suppress(ValueError):  # only leap years have a 29th of February
+            found = moment.replace(year=year).timestamp()
+            if found >= earliest:
+                return found
+    return seconds
 
 
 def _time_of(match: re.Match[bytes]) -> LogTime | None:
