@@ -124,20 +124,10 @@ class EvalFailure(Failure):
         super().__init__(stream)
         self.statements: list[NodeStatement] = []
         self.is_held = False
-        self._call = call_above(map(stream.text_of, above))
+        self._call = GraphCall(Caller.UNSEEN)
         self.length = 1
         self.is_whole = True
-        heading = EVAL_FRAME.fullmatch(stream.text(0) or b"")
-        while self.length < MAX_LINES and (line := stream.text(self.length)) is not None:
-            if not line.startswith(INDENT):
-                break
-            if heading:
-                self._add(heading, line)
-            heading = EVAL_FRAME.fullmatch(line)
-            self._call = self._call.then(line)
-            self.length += 1
-        if heading:
-            self._add(heading, b"")
+        self._read(above)
         self.holder: ExecutedNode | None = None
         if not self._call.is_interpreted:  # else what was executed is inside of the last statement
             outermost = self.statements[0].call.caller if self.statements else Caller.MODULE
@@ -147,8 +137,27 @@ class EvalFailure(Failure):
         self.said = () if self._call.is_interpreted else tuple(self._message())
         self.message = message_of(self.said[0].encode()) if self.said else ""
         self.last = self.length - 1
-        self.is_explained = is_source(stream, self.length)
+        self.is_explained = self._has_source()
         self._has_handles = bool(self.statements) and self._names_handles()
+
+    def _read(self, above: Iterable[bytes]) -> None:
+        """Add the frames, and set ``length`` to the number of their lines."""
+        self._call = call_above(map(self.stream.text_of, above))
+        heading = EVAL_FRAME.fullmatch(self.stream.text(0) or b"")
+        while self.length < MAX_LINES and (line := self.stream.text(self.length)) is not None:
+            if not line.startswith(INDENT):
+                break
+            if heading:
+                self._add(heading, line)
+            heading = EVAL_FRAME.fullmatch(line)
+            self._call = self._call.then(line)
+            self.length += 1
+        if heading:
+            self._add(heading, b"")
+
+    def _has_source(self) -> bool:
+        """Whether the source of the node stands below the frames."""
+        return is_source(self.stream, self.length)
 
     def _add(self, heading: re.Match[bytes], line: bytes) -> None:
         """Add a frame by its heading and the line below."""

@@ -50,6 +50,7 @@ OF_ONE = " (-c COMPANION, or --store STORE)"
 """In the place of ``REMEDY``, where one model is asked about a log."""
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
 UNREAD_NOTE = "a failure in a form of lines that is not read, or in none"
+OTHER_NOTE = "a failure of another kind of model: none that was asked can fail so"
 OWN_NOTE = "the message of an exception reads like a failure: PyTorch prints handles below a message"
 SPREAD_NOTE = "a traceback in JSON whose first frame is not found in the records after it"
 LONG_NOTE = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
@@ -117,7 +118,7 @@ class LogExplainer:
         self._times = LogTimes()
         self._outer: tuple[bytes, Above] = b"", Above()
         self._outer_parts: dict[int, OuterPart] = {}
-        self._is_latin = False
+        self._is_latin = self._is_read = False
 
     @classmethod
     def of(cls, archive: Archive, *, style: Style = Style.CURRENT) -> LogExplainer:
@@ -197,6 +198,7 @@ class LogExplainer:
             return line.data
         if is_own_message(line.data):
             return self._left(line, OWN_NOTE)
+        self._is_read = False
         beginning = Beginning.in_line(line, lines) if line.is_whole else None
         written = None if beginning is None else self._failure(beginning, above)
         if written is None:
@@ -205,7 +207,7 @@ class LogExplainer:
             if beginning is None:
                 written = self._failure(Beginning.in_plain_line(line, lines), above)
             if written is None and is_noted(line.data):
-                return self._left(line, UNREAD_NOTE)
+                return self._left(line, OTHER_NOTE if self._is_read else UNREAD_NOTE)
         return line.data if written is None else written
 
     def _strings(self, line: LogLine, nested: int, above: Above) -> bytes | None:
@@ -248,6 +250,7 @@ class LogExplainer:
             return first.data
         if beginning.quotes and failure.lacks_frame:
             return self._left(first, SPREAD_NOTE)
+        self._is_read |= answer is None and failure.shows_model()
         return None if answer is None else self._answered(answer, outer)
 
     def _answered(self, answer: Answer, outer: OuterPart | None) -> bytes:

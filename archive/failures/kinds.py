@@ -15,6 +15,7 @@ from archive.failures.log.log_line import without_end
 from archive.failures.nodes import EXECUTING, NodeFailure
 from archive.failures.nodes import HEADING as NODE_HEADING
 from archive.failures.printed import FRAME_HEADER, HANDLES_NOT_FOUND, SERIALIZED_START, TRACEBACK_START
+from archive.failures.pytest_frames import PYTEST_FRAME, PytestFailure, is_second_line
 from archive.failures.traceback_failures import SerializedFailure, TracebackFailure
 from archive.failures.unplaced import CALL, SOURCE, UnplacedFailure
 
@@ -91,6 +92,12 @@ def _frames(beginning: Beginning, match: re.Match[bytes], above: Above) -> EvalF
     return failure
 
 
+def _pytest(beginning: Beginning, match: re.Match[bytes], above: Above) -> PytestFailure:
+    failure = PytestFailure(beginning.stream_by_second_line(match["prefix"], is_second_line), above.nearest())
+    failure.leave()
+    return failure
+
+
 def _kernel(beginning: Beginning, line: NamedLine, _: Above) -> KernelFailure | None:
     failure = KernelFailure(beginning.stream_by_second_line(line.prefix, lambda _: True, is_patient=False))
     if failure.is_explained:
@@ -133,6 +140,7 @@ FAILURE_KINDS = (
     FailureKind(marks.TRACEBACK, SERIALIZED_START.fullmatch, _serialized),
     FailureKind(marks.NODE, EXECUTING.fullmatch, _node),
     FailureKind(marks.FRAME, EVAL_FRAME.fullmatch, _frames),
+    FailureKind(marks.FRAME, PYTEST_FRAME.fullmatch, _pytest),
     FailureKind(marks.KERNEL, named_line, _kernel),
     FailureKind(marks.INSTRUCTION, INSTRUCTION.fullmatch, _instruction),
     FailureKind(marks.INPUT, refusal_in, _refusal),

@@ -82,15 +82,21 @@ NODE = Mark(
     # A call of a module is no node of a program: the node that failed in the module has a line of its own.
     noted=rb"While executing %(?!\w{1,256} : [^=\n]{0,64}\[num_users=[0-9]{1,9}\] = call_module\[)",
 )
-IN_GENERATED = rb"File[^/.\n]{1,40}eval_with_key"
+IN_GENERATED = rb"[Ff]ile[^/.\n]{1,40}eval_with_key"
 """A frame of generated code, however the quote and the bracket are written."""
+COLOURED = rb"(?:(?:\x1b|\\{1,8}(?:u00|x)1[bB])\[[0-9;]{0,12}m){0,4}"
+NAMED_PLACE = (
+    rb"eval_with_key[^\s\w.]{1,12}(?:\w{1,5}[^\s\w.]{0,8})?\.[0-9]{1,9}"
+    rb"(?: from [^\n]{1,400}?)?" + COLOURED + rb":[0-9]{1,9}[:,](?! \w*Warning\b)"
+)
+"""The same without ``File``, as pytest and IPython have it; a warning is no failure."""
 FRAME = Mark(
     (b'm"<eval_with_key>', b'm\\"<eval_with_key>'),  # in colour
     (b"eval_with_key",),
     listed=b'  File "<eval_with_key>',
-    pattern=IN_GENERATED,
+    pattern=IN_GENERATED + b"|" + NAMED_PLACE,
     in_pattern=(b"eval_with_key",),
-    noted=IN_GENERATED + rb".{1,200}?line.{1,6}[0-9]",
+    noted=IN_GENERATED + rb".{1,200}?line.{1,6}[0-9]|" + NAMED_PLACE,
 )
 KERNEL = Mark((b"cpp_", b"aoti_torch_"), (b"aoti_torch_", b"cpp_"))
 INSTRUCTION = Mark(
