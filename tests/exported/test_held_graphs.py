@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -30,6 +30,8 @@ WAYS = {
 """What runs a program; the last two show no frame of its own graph."""
 SIGNS = {"true": 1, "false": -1}
 """The sign of the scores with which a branch runs."""
+STYLES: tuple[Literal["short", "long"], ...] = ("short", "long")
+"""pytest's own, for a frame."""
 
 
 class Shift(torch.nn.Module):
@@ -87,6 +89,20 @@ def logs(request: pytest.FixtureRequest, files: dict[str, Path]) -> dict[tuple[s
     return found
 
 
+@pytest.fixture(scope="module")
+def reports(files: dict[str, Path]) -> dict[tuple[str, str, str], bytes]:
+    """What pytest prints, by what ran the program, the branch, and the style."""
+    found = {}
+    for way, made in WAYS.items():
+        run: Callable[..., object] = made(torch.export.load(io.BytesIO(files["net.pt2"].read_bytes())))
+        for branch, sign in SIGNS.items():
+            with pytest.raises(IndexError) as raised:
+                run(sign * torch.ones(4, 3), torch.tensor([0, 9, 1, 2]))
+            for style in STYLES:
+                found[way, branch, style] = f"___ test ___\n{raised.getrepr(style=style)}\n".encode()
+    return found
+
+
 def explained(log: bytes, file: Path) -> tuple[bytes, LogExplainer]:
     with archive.open(file) as opened:
         explainer = LogExplainer.of(opened)
@@ -109,6 +125,22 @@ def test_a_frame_is_explained_by_the_node_whose_line_it_is(
     for (way, branch), log in logs.items():
         source = added(log, files[file])
         assert f"<cond.{branch}_graph_0>.aten.index_select.default".encode() in source, (way, branch)
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
+@pytest.mark.parametrize("file", ["net.pt2", "net.ptdbg"])
+def test_what_pytest_prints_of_it_is_explained_so_or_not_at_all(
+    file: str, reports: dict[tuple[str, str, str], bytes], files: dict[str, Path]
+) -> None:
+    for (way, branch, style), log in reports.items():
+        out, explainer = explained(log, files[file])
+        assert explainer.explained + explainer.unknown == 1, (way, branch, style)
+        assert explainer.explained or style == "long", (way, branch, style, explainer.notes)
+        for hidden in (b"_higher_order_ops", b"While executing", b"___ test ___", b"in call_function"):
+            left = b"".join(line for line in log.splitlines(keepends=True) if hidden not in line)
+            out += explained(left, files[file])[0]
+        wrong = out.count(b"Module hierarchy:") - out.count(f"<cond.{branch}_graph_0>.aten.".encode())
+        assert wrong == 0, (way, branch, style)
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
