@@ -61,6 +61,8 @@ class VerbTexts(NamedTuple):
         facts: facts → what JSON shows.
         planned: facts and the name of a single file → what a dry run says before the targets.
         planned_line: the same of one of several files, in one line.
+        back: the command that gives the original again; "" where none does.
+        total: facts of the files that were made, and how many were left → what the last line says of them.
     """
 
     verb: str
@@ -70,6 +72,8 @@ class VerbTexts(NamedTuple):
     facts: Callable[..., dict[str, Any]] = asdict
     planned: Callable[[Any, str], Printed] | None = None
     planned_line: Callable[[Any, str], str] | None = None
+    back: str = ""
+    total: Callable[[Sequence[Any], int], str] | None = None
 
 
 # --- work
@@ -162,7 +166,8 @@ class FileMaker(FileOptions):
             sizes = [outcome.sizes for outcome in finished if outcome.sizes]
             sums = [sum(each[place] for each in sizes if len(each) > place) for place in range(3)]
             counts = [(kind, kinds[kind]) for kind in OutcomeKind if kinds[kind]]
-            printing.write_line(making.total_line(len(finished), counts, *sums))
+            total = making.total_line(len(finished), counts, *sums)
+            printing.write_line(total + _backs(finished, texts))
             if self.dry_run and work.model_bytes and sums[0]:
                 printing.write_line(making.whole_line(work.model_bytes, *sums[:2]))
         return status
@@ -181,10 +186,23 @@ class FileMaker(FileOptions):
                 targets.insert(0, texts.planned_line(outcome.facts, outcome.job.label))
             else:
                 targets[0] = f"{_name(outcome)}: {targets[0]}"
-            return "; ".join(targets) + again
+            return "; ".join(targets) + again + _back(outcome, texts)
         if outcome.kind is OutcomeKind.NOTHING_TO_DO and outcome.facts is None:
             return f"{_name(outcome)}: {outcome.kind}: {outcome.reason}; copied"
-        return texts.line(outcome.facts, *_sizes(outcome)) + again
+        return texts.line(outcome.facts, *_sizes(outcome)) + again + _back(outcome, texts)
+
+
+def _back(outcome: Made, texts: VerbTexts) -> str:
+    """What a row adds where the original does not come back to the byte."""
+    return making.back_note(outcome.facts, texts.back) if texts.back and outcome.facts is not None else ""
+
+
+def _backs(finished: Sequence[Made], texts: VerbTexts) -> str:
+    """What the last line adds about the originals of all files that are made."""
+    facts = [outcome.facts for outcome in finished if outcome.outputs and outcome.facts is not None]
+    if texts.total is not None:
+        return texts.total(facts, sum(outcome.kind is OutcomeKind.SAME for outcome in finished))
+    return making.back_total(facts, texts.back) if texts.back else ""
 
 
 def _print_plan(facts: object, file: str, texts: VerbTexts) -> None:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from archive.cli.making import FileMaker
     from archive.cli.status import ExitStatus
 
-SPLIT = VerbTexts("split", "splitting", making.split_text, making.split_line)
-JOIN = VerbTexts("join", "joining", making.join_text, making.join_line)
-SHRINK = VerbTexts("shrink", "shrinking", making.shrink_text, making.size_line)
-RESTORE = VerbTexts("restore", "restoring", making.join_text, making.join_line)
+SPLIT = VerbTexts("split", "splitting", making.split_text, making.split_line, back="join")
+JOIN = VerbTexts("join", "joining", making.join_text, making.join_line, total=making.joined_total)
+SHRINK = VerbTexts("shrink", "shrinking", making.shrink_text, making.size_line, back="restore")
+RESTORE = VerbTexts("restore", "restoring", making.join_text, making.join_line, total=making.joined_total)
 MIGRATE = VerbTexts(
     "migrate",
     "migrating",

@@ -9,7 +9,7 @@ from archive.render.fitted_table import TOTAL, FittedTable
 from archive.render.texts import share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from archive.backend.lite import Lite
     from archive.render.fitted_table import Printed
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SAME_FILE = "the original file, byte for byte"
 SAME_RECORDS = "the original records, byte for byte, in a zip with another layout"
+RECORDS_ONLY = "its records, not the file's bytes: another layout"
 NO_HANDLES = "failures on a device name no handles"
 LITE = "`debug-archive lite` writes an archive with handles, of the .pt"
 ANOTHER_FILE = (
@@ -166,6 +167,43 @@ def copied_text(reason: str, file: Sized, out: Sized) -> Printed:
 def would_text(out: Sized, *, replaced: bool) -> str:
     """What a dry run says of a target."""
     return f"would {'replace' if replaced else 'write'} {out}: {out.size:,} bytes"
+
+
+def back_note(facts: Split | Shrinkage, command: str) -> str:
+    """What a row says where the command gives back the file's records, not its bytes; else ""."""
+    return "" if _is_given_back(facts) else f"; `{command}` gives {RECORDS_ONLY}"
+
+
+def _is_given_back(facts: Split | Shrinkage) -> bool:
+    """Whether the file comes back to the byte; a compact one isn't meant to."""
+    return facts.exact or getattr(facts, "level", "") == "compact"
+
+
+def back_total(all_facts: Sequence[Split | Shrinkage], command: str) -> str:
+    """What the last line says of them: how many come back to the byte, if not all do."""
+    layouts = sum(not _is_given_back(facts) for facts in all_facts)
+    return f"; `{command}` gives {_exact(len(all_facts), layouts)}" if layouts else ""
+
+
+def joined_total(all_facts: Sequence[Join], left: int) -> str:
+    """What the last line says of files that were joined: how many are the original to the byte.
+
+    Args:
+        all_facts: of those that were made.
+        left: how many an earlier run made, which this one has not compared with their originals.
+    """
+    if not all_facts:
+        return ""
+    another = sum(facts.another for facts in all_facts)
+    layouts = sum(not facts.exact for facts in all_facts) - another
+    rest = f", {another:,} not the original" if another else ""
+    rest += f", {left:,} left as they were" if left else ""
+    return f"; {_exact(len(all_facts), layouts, another)}{rest}"
+
+
+def _exact(files: int, layouts: int, another: int = 0) -> str:
+    rest = f", {layouts:,} in another layout" if layouts else ""
+    return f"{files - layouts - another:,} of {files:,} byte for byte{rest}"
 
 
 def total_line(files: int, kinds: Iterable[tuple[str, int]], before: int, after: int, companions: int) -> str:
