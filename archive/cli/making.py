@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, fields
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -166,7 +167,7 @@ class FileMaker(FileOptions):
             sizes = [outcome.sizes for outcome in finished if outcome.sizes]
             sums = [sum(each[place] for each in sizes if len(each) > place) for place in range(3)]
             counts = [(kind, kinds[kind]) for kind in OutcomeKind if kinds[kind]]
-            total = making.total_line(len(finished), counts, *sums)
+            total = making.total_line(len(finished), counts, sums, _unmade(finished))
             printing.write_line(total + _backs(finished, texts))
             if self.dry_run and work.model_bytes and sums[0]:
                 printing.write_line(making.whole_line(work.model_bytes, *sums[:2]))
@@ -195,6 +196,15 @@ class FileMaker(FileOptions):
 def _back(outcome: Made, texts: VerbTexts) -> str:
     """What a row adds where the original does not come back to the byte."""
     return making.back_note(outcome.facts, texts.back) if texts.back and outcome.facts is not None else ""
+
+
+def _unmade(finished: Sequence[Made]) -> str:
+    """What the last line says of files whose bytes are in no sum, since nothing was made of them."""
+    unmade = [outcome for outcome in finished if not outcome.sizes]
+    kinds, size = Counter(outcome.kind for outcome in unmade), None
+    with suppress(OSError):  # gone, or elsewhere
+        size = sum(Path(outcome.job.name).stat().st_size for outcome in unmade)
+    return making.unmade_text([(kind, kinds[kind]) for kind in OutcomeKind if kinds[kind]], size)
 
 
 def _backs(finished: Sequence[Made], texts: VerbTexts) -> str:

@@ -206,18 +206,25 @@ def _exact(files: int, layouts: int, another: int = 0) -> str:
     return f"{files - layouts - another:,} of {files:,} byte for byte{rest}"
 
 
-def total_line(files: int, kinds: Iterable[tuple[str, int]], before: int, after: int, companions: int) -> str:
-    """The last line about several files: how many came to what, and the bytes of those that were made."""
+def total_line(files: int, kinds: Iterable[tuple[str, int]], sums: Sequence[int], unmade: str) -> str:
+    """The last line about several files: how many came to what, the bytes of those made, and what lacks."""
+    before, after, companions = sums
     went = f"{counted(files, 'file')}: {', '.join(f'{count:,} {kind}' for kind, count in kinds)}"
     rest = f", {companions:,} in companions" if companions else ""
-    return f"{went}; {before:,} -> {after:,} bytes ({share(after, before)}){rest}" if before else went
+    return f"{went}; {before:,} -> {after:,} bytes ({share(after, before)}){rest}{unmade}" if before else went
 
 
 def whole_line(left: int, before: int, after: int) -> str:
-    """What the whole folder comes to, with models that are left as they are."""
+    """What the whole folder comes to, with models that are left as they are, where they are."""
     whole, small = before + left, after + left
     sums = f"{whole:,} -> {small:,} bytes ({share(small, whole)})"
-    return f"with {left:,} bytes of models that stay as they are: {sums}"
+    return f"with {left:,} bytes of models that stay as they are, not copied: {sums}"
+
+
+def unmade_text(kinds: Iterable[tuple[str, int]], size: int | None) -> str:
+    """What a sum is without: files of which nothing was made, and their bytes if these are known; else ""."""
+    files = " and ".join(f"{count:,} {kind}" for kind, count in kinds)
+    return f", without {files}{'' if size is None else f', {size:,} bytes'}" if files else ""
 
 
 def _readable(facts: Shrinkage) -> list[str]:

@@ -319,5 +319,24 @@ def test_a_dry_run_says_what_the_whole_folder_comes_to(tmp_path: Path) -> None:
     assert others == alone
     stays = sum(Path(path).stat().st_size for path in kept)
     before = stays + (models / "plain_stack.ptl").stat().st_size
-    assert last.startswith(f"with {stays:,} bytes of models that stay as they are: {before:,} -> ")
+    assert last.startswith(
+        f"with {stays:,} bytes of models that stay as they are, not copied: {before:,} -> "
+    )
     assert called("split", models, *out).stdout.splitlines()[-1].startswith("1 file: 1 done; ")
+
+
+@pytest.mark.parametrize("how", [(), ("--dry-run",)])
+def test_sums_say_which_files_are_in_none(how: tuple[str, ...], models: Path, tmp_path: Path) -> None:
+    out = ("-o", tmp_path / "small", "-c", tmp_path / "companions")
+    said = called("split", models, *out, *how).stdout.splitlines()[-1]
+    assert said.endswith(f" in companions, without 1 failed, {len(GARBAGE)} bytes")
+    flat = Path(shutil.copy(KINDS / "flatbuffer.ptl", models))
+    unmade = f", without 1 impossible and 1 failed, {flat.stat().st_size + len(GARBAGE):,} bytes"
+    assert called("split", models, *out, *how).stdout.splitlines()[-1].endswith(unmade)
+    (models / "broken.pt").unlink()
+    (models / "broken.pt").symlink_to(models / "gone.pt")  # of which nobody knows the size
+    assert (
+        called("split", models, *out, *how)
+        .stdout.splitlines()[-1]
+        .endswith(", without 1 impossible and 1 failed")
+    )
