@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archive.base import memory
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, several
 from archive.base.limits import DEFAULT_LIMITS
 from archive.base.quick_dataclass import dataclass
 from archive.formats.tensor_files.hugging_face import read_index
@@ -22,7 +22,7 @@ from archive.io.mapped import by_ranges, source_of
 from archive.io.places import absolute, folder_of, is_folder, joined, last_part, resolved
 from archive.io.urls import is_url, name_of
 from archive.reader.recognition import ARCHIVE_KINDS, OPENED_KINDS, FileKind, listed_kind
-from archive.reader.recognition.kinds import claims_falsely
+from archive.reader.recognition.kinds import claims, claims_falsely
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -82,13 +82,32 @@ class OtherFiles(Counter[FileKind]):
 
     Attributes:
         model_bytes: the bytes of those that are models, in folders of this machine.
+        claiming: those whose names claim that they are models, each with its kind.
     """
 
     model_bytes = 0
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.claiming: list[tuple[str, FileKind]] = []
+
+    def __str__(self) -> str:
+        """How many there are, of each kind; those that are named like models are named."""
+        named = [name for name, _ in self.claiming]
+        return counts(self) + (f"; named like models: {several(named)}" if named else "")
+
+    def without(self, kinds: Collection[FileKind]) -> OtherFiles:
+        """The files of other kinds than these; their bytes are not counted again."""
+        left = OtherFiles()
+        left.update({kind: count for kind, count in self.items() if kind not in kinds})
+        left.claiming = [(name, kind) for name, kind in self.claiming if kind not in kinds]
+        return left
+
     def add(self, file: InputFile, kind: FileKind) -> None:
         """Count a file."""
         self[kind] += 1
+        if claims(file.name):
+            self.claiming.append((file.label, kind))
         if kind in OPENED_KINDS and not is_url(file.name):
             with suppress(OSError):  # gone in the meantime
                 self.model_bytes += os.path.getsize(file.name)  # noqa: PTH202 (start-up)

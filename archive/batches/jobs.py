@@ -14,6 +14,7 @@ from archive.batches.inputs import (
     KNOWN_KINDS,
     MANIFEST_NAME,
     InputFile,
+    OtherFiles,
     is_false_model,
     names_several,
     other_files,
@@ -100,14 +101,14 @@ class FilePlan:
 
     Attributes:
         manifest: the file in which the outcomes are noted; "" of a single file, whose outcome is not.
-        others: the numbers of files in folders that the command does not take, by their kind.
+        others: the files in folders that the command does not take.
         model_bytes: the bytes of those that are models.
     """
 
     jobs: list[Job]
     many: bool
     manifest: str
-    others: Mapping[FileKind, int]
+    others: OtherFiles
     model_bytes: int = 0
 
 
@@ -170,8 +171,7 @@ def plan(
             debug = _target(companion, file.relative + COMPANION_SUFFIX, many=many)
         job = Job(file.name, file.relative, file.searched, None, target, debug, use, streamed)
         jobs.append(job)
-    unknown = {kind: count for kind, count in others.items() if kind not in KNOWN_KINDS}
-    planned = FilePlan(jobs, many, noted_in, unknown, others.model_bytes)
+    planned = FilePlan(jobs, many, noted_in, others.without(KNOWN_KINDS), others.model_bytes)
     _check_jobs(planned, inputs, wanted, others, mapped=mapped)
     return planned
 

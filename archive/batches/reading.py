@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from archive.base.errors import ArchiveError
 from archive.base.quick_dataclass import dataclass
 from archive.batches.inputs import (
+    OtherFiles,
     found,
     is_manifest,
     names_several,
@@ -20,13 +20,14 @@ from archive.batches.inputs import (
 from archive.batches.outcome import Outcome, OutcomeKind, outcomes
 from archive.io.places import absolute, last_part
 from archive.io.urls import is_url, name_of
-from archive.reader.recognition import FileKind, listed_kind
+from archive.reader.recognition import listed_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Sequence
 
     from archive.batches.inputs import InputFile
     from archive.batches.outcome import Reading
+    from archive.reader.recognition import FileKind
 
 FactsT = TypeVar("FactsT")
 INDEX_ENDING = ".index.json"
@@ -40,12 +41,12 @@ class FoundFiles:
     Attributes:
         files: each once, in the order of the input; those of a folder sorted.
         searched: whether all are from folders that were searched.
-        others: the numbers of files in folders that the command does not take, by their kind.
+        others: the files in folders that the command does not take.
     """
 
     files: list[InputFile]
     searched: bool
-    others: Mapping[FileKind, int]
+    others: OtherFiles
 
 
 def listing(
@@ -75,9 +76,13 @@ def found_files(inputs: Sequence[str], *, mapped: bool = True) -> FoundFiles:
     indexes = [file.name for file in files if file.relative.endswith(INDEX_ENDING)]
     shards = {shard for index in indexes for shard in shards_of(index, mapped=mapped)}
     files = [file for file in files if not file.searched or absolute(file.name) not in shards]
-    no_files = {file for file in files if file.searched and not is_url(file.name) and _is_no_file(file.name)}
-    files = [file for file in files if file not in no_files]
-    others = Counter(kind for file in no_files if (kind := listed_kind(file.name)) is not None)
+    no_files = [file for file in files if file.searched and not is_url(file.name) and _is_no_file(file.name)]
+    skipped = set(no_files)
+    files = [file for file in files if file not in skipped]
+    others = OtherFiles()
+    for file in no_files:
+        if (kind := listed_kind(file.name)) is not None:
+            others.add(file, kind)
     if not files:
         raise ArchiveError(f"no file in it{other_files(others)}", file=", ".join(map(name_of, inputs)))
     return FoundFiles(files, all(map(names_several, inputs)), others)

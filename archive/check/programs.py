@@ -326,7 +326,7 @@ PLAIN_FORMS = (
 )
 PLAIN = re.compile("|".join(PLAIN_FORMS))
 """Names that ``weights_only`` takes: those of ``torch/_weights_only_unpickler.py``."""
-LEGACY_KINDS = {FileKind.LEGACY, FileKind.LEGACY_TAR}
+LEGACY_KINDS = {FileKind.LEGACY, FileKind.LEGACY_TAR, FileKind.LEGACY_TAR_PART}
 PICKLE_BYTES = 1 << 22
 """Bytes of a pickle that is read; tensors stand beside it, so PyTorch's own have some hundred."""
 NAMED = 3

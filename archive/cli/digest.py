@@ -10,7 +10,7 @@ import click
 
 import archive
 from archive.base.errors import ArchiveError, counted, shown
-from archive.batches.inputs import InputFile
+from archive.batches.inputs import InputFile, OtherFiles
 from archive.batches.reading import FoundFiles
 from archive.cli import printing
 from archive.cli.files import Row
@@ -97,7 +97,9 @@ def command(
         raise click.UsageError("--prefix is for digests of weights: --of weights")
     expected = _read_list(checked) if checked else {}
     if checked:
-        listing = FoundFiles([InputFile(name, name) for name in expected], searched=False, others={})
+        listing = FoundFiles(
+            [InputFile(name, name) for name in expected], searched=False, others=OtherFiles()
+        )
     else:
         listing = reader.listing(files, FOLDER_KINDS["digest" if of == "model" else f"digest --of {of}"])
     wrong = 0

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from click.decorators import FC
 
     from archive import Limits
+    from archive.batches.inputs import OtherFiles
     from archive.batches.outcome import Outcome
     from archive.describe.totals import Totals
-    from archive.reader.recognition import FileKind
     from archive.render.ci import SarifResult
     from archive.render.fitted_table import Printed
 
@@ -95,7 +95,7 @@ class FileOptions:
         doing: str,
         row_of: Callable[[OutcomeT], Row],
         *,
-        others: Mapping[FileKind, int],
+        others: OtherFiles,
         more: Iterable[Row] = (),
         rules: Mapping[str, str] | None = None,
         text: printing.AnyText = None,
@@ -108,7 +108,7 @@ class FileOptions:
             count: how many there are.
             doing: the progress bar's text.
             row_of: gives the row of a file.
-            others: files in folders that no command takes, which are counted in a note.
+            others: files in folders that the command does not take, for a note.
             more: rows that are of no file.
             rules: kinds of findings, and a sentence about each; for SARIF.
             text: the form that ``--format`` asks for, if not every command has it.
@@ -165,12 +165,10 @@ def is_single(files: Sequence[str]) -> bool:
     return len(files) == 1 and not names_several(files[0])
 
 
-def note_left_out(others: Mapping[FileKind, int]) -> None:
-    """Note what a search has found and no command takes, if there is some."""
+def note_left_out(others: OtherFiles) -> None:
+    """Note what a search has found and the command does not take, if there is some."""
     if others:
-        from archive.batches.inputs import counts  # noqa: PLC0415 (a single file does without)
-
-        printing.note(f"skipped, files of other kinds: {counts(others)}")
+        printing.note(f"skipped, files of other kinds: {others}")
 
 
 def unread_row(outcome: Outcome[Any, Any]) -> Row:

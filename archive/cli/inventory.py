@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.batches.inputs import counts, is_false_model, other_files
+from archive.batches.inputs import OtherFiles, is_false_model, other_files
 from archive.batches.jobs import MANIFEST_SUFFIX
 from archive.batches.outcome import Outcome, OutcomeKind
 from archive.batches.reading import found_files
 from archive.cli import printing
-from archive.cli.files import Row
+from archive.cli.files import Row, note_left_out
 from archive.cli.questions import QUESTIONS
 from archive.cli.showing import CSV, HTML
 from archive.cli.status import Cause, status_of
@@ -57,7 +57,7 @@ def show_inventory(
     more = [question for name, question in QUESTIONS.items() if asked[name]]
     read = reader.of_bytes(inventoried, more=more)
     status = reader.several(
-        replace(files, others={}),
+        replace(files, others=OtherFiles()),
         read,
         "inspecting",
         run.row,
@@ -93,7 +93,7 @@ class _Run:
 
     Args:
         names: of what was asked for.
-        others: what a search has found that has no row, by its kind.
+        others: what a search has found that is no file; what has no row is added.
         reader: the options.
         verified: whether files are checked.
 
@@ -103,11 +103,12 @@ class _Run:
     """
 
     def __init__(
-        self, names: Sequence[str], others: Mapping[FileKind, int], reader: FileReader, *, verified: bool
+        self, names: Sequence[str], others: OtherFiles, reader: FileReader, *, verified: bool
     ) -> None:
         self._reader, self._inventory = reader, Inventory(INVENTORY_KINDS)
         self.totals = self._inventory.totals
         self.totals.others.update(others)
+        self._others = others
         self._page: InventoryPage | None = None
         self.form: AnyText = INVENTORY if reader.form == CSV else None
         if reader.form == HTML:
@@ -130,6 +131,7 @@ class _Run:
             return Row(status_of(reading), self._unread(reading.job, why), notes=[why])
         taken = self._inventory.take(replace(row, file=name), _place(reading.job.name))
         if taken is None:
+            self._others.add(reading.job, row.kind)
             return Row()
         return Row(Cause.UNDONE.when(taken.problems), taken, lines=[f"{name}: {row_text(taken)}"])
 
@@ -152,10 +154,10 @@ class _Run:
 
     def print_sums(self, inputs: Sequence[str]) -> None:
         """Print the sums, and which other files are there."""
-        others = self.totals.others
         if not self.totals.all.files + self.totals.unread:
-            raise ArchiveError(f"no model in it{other_files(others)}", file=", ".join(map(name_of, inputs)))
-        if others:
-            printing.note(f"skipped, not models: {counts(others)}")
+            raise ArchiveError(
+                f"no model in it{other_files(self._others)}", file=", ".join(map(name_of, inputs))
+            )
+        note_left_out(self._others)
         if not self._reader.as_json:
             printing.show(totals_text(self.totals))

@@ -49,7 +49,6 @@ from archive.reader.opening import archive_in, opened
 from archive.reader.provenance import provenance
 from archive.reader.recognition import (
     ARCHIVE_KINDS,
-    DAMAGED_KINDS,
     PACKAGE_KINDS,
     PROGRAM_KINDS,
     SAVED_KINDS,
@@ -245,7 +244,7 @@ def _row(mapped: Mapped | Fetched) -> InventoryRow:
     if kind in TENSOR_KINDS:
         with opened(mapped, TENSOR_KINDS) as archive:
             return _of_tensor_file(archive)
-    if kind in DAMAGED_KINDS - {FileKind.EMPTY} | {FileKind.LFS, FileKind.ZIP}:
+    if kind in {FileKind.CUT, FileKind.CUT_SAFETENSORS, FileKind.LFS, FileKind.ZIP}:
         opened_zip(mapped)  # which refuses it
     return InventoryRow(mapped.name, kind, len(mapped.data), looked_at=["first bytes"])
 

@@ -162,7 +162,9 @@ def test_an_internal_error_of_one_file_is_told_apart_and_what_to_report(workers:
     assert f"command: debug-archive {words[2]}" in line
     assert 'raise KeyError("nope")' in said  # the traceback
     assert "debug-archive: broken.pt: is broken\n" in said
-    assert done.stdout == b"done\n3 files: 1 done, 2 failed; 4 -> 4 bytes (100.0%)\n"
+    assert (
+        done.stdout == b"done\n3 files: 1 done, 2 failed; 4 -> 4 bytes (100.0%), without 2 failed, 8 bytes\n"
+    )
 
 
 def test_an_internal_error_in_a_plan_is_told_apart_too(models: Path, tmp_path: Path) -> None:

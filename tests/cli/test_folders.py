@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
 
 import archive
 from archive.app.verbs import VERB_KINDS, VERBS
+from archive.batches.reading import listing
 from archive.reader.recognition import FileKind, recognise
 from archive.reader.recognition.kinds import (
     COMMAND_KINDS,
@@ -17,6 +19,7 @@ from archive.reader.recognition.kinds import (
     MODEL_ENDINGS,
     NO_MODEL_KINDS,
     STAND_IN_KINDS,
+    claims,
     claims_falsely,
 )
 from tests.support.commands import run
@@ -36,6 +39,7 @@ FALSE = {
     "pointer.gguf": b"version https://git-lfs.github.com/spec/v1\nsize 7\n",
     "header.safetensors": WELL.read_bytes()[:100],
     "data.safetensors": WELL.read_bytes()[:-3],
+    "part.pth": (KINDS / "legacy_tar.pt").read_bytes(),
 }
 """Files that should be models by their names, and are none."""
 SAID = {
@@ -176,6 +180,43 @@ def test_digest_takes_from_a_folder_what_it_takes_by_name(of: str, tmp_path: Pat
     assert taken >= {str(path) for path in models if run("digest", "--of", of, path).returncode == 0}
     assert (str(folder / "small.ptdbg") in taken) == (of != "model")
     assert (str(WELL).replace(str(KINDS), str(folder)) in taken) == (of == "file")
+
+
+@pytest.mark.parametrize("command", FOLDER_KINDS)
+def test_a_note_names_skipped_files_that_claim_to_be_models(command: str, tmp_path: Path) -> None:
+    shutil.copytree(KINDS, tmp_path / "models")
+    (tmp_path / "models" / "plain_stack.ptdbg").symlink_to(ORACLES / "plain_stack.pt")
+    found = listing([str(tmp_path / "models")], FOLDER_KINDS[command])
+    taken = {file.name for file in found.files}
+    skipped = {str(path) for path in (tmp_path / "models").rglob("*") if path.is_file()} - taken
+    named = [name for name, _ in found.others.claiming]
+    assert sorted(named) == sorted(filter(claims, skipped))
+    counted, _, names = str(found.others).partition("; named like models: ")
+    assert counted.startswith(f"{len(skipped)} (")
+    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    assert names == ", ".join(named[:3]) + more
+    assert not any(claims_falsely(name, kind) for name, kind in found.others.claiming)
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_a_whole_old_tar_is_named_and_a_part_of_one_has_failed(command: str, tmp_path: Path) -> None:
+    shutil.copy(ORACLES / "plain_stack.pt", tmp_path)
+    with tarfile.open(tmp_path / "whole.pt", "w") as tar:
+        for name in ("sys_info", "pickle", "storages", "tensors"):
+            tar.addfile(tarfile.TarInfo(name))
+    whole = run(command, tmp_path)
+    said = f"1 (legacy torch.save in a tar: 1); named like models: {tmp_path / 'whole.pt'}"
+    assert (whole.returncode, whole.stderr.decode()) == (
+        0,
+        f"debug-archive: skipped, files of other kinds: {said}\n",
+    )
+    os.truncate(tmp_path / "whole.pt", 1024)
+    part = run(command, tmp_path)
+    assert part.returncode == (1 if command == "verify" else 2)
+    assert "copy or download the whole file again" in (part.stdout + part.stderr).decode()
+    (tmp_path / "whole.pt").rename(tmp_path / "anybodys.tar")
+    other = run(command, tmp_path)
+    assert (other.returncode, b"(part of a legacy torch.save in a tar: 1)\n" in other.stderr) == (0, True)
 
 
 def test_no_kind_of_model_is_a_false_one() -> None:

@@ -66,7 +66,7 @@ def test_each_model_has_a_row_and_others_are_counted(zoo: Path) -> None:
     cut = found[f"{zoo}/cut.pt"]
     assert (cut["kind"], cut["unread"]) == ("zip cut short", [cut["error"].removeprefix(f"{zoo}/cut.pt: ")])
     assert cut["unread"][0].startswith("a zip without its end, cut short")
-    assert "skipped, not models: 1 (HTML page: 1)" in done.stderr
+    assert "skipped, files of other kinds: 1 (HTML page: 1)" in done.stderr
     for name in ("a.ptl", "shop.pt2", "state_dict.pt"):
         assert found[f"{zoo}/{name}"]["elements"] == inventoried(zoo / name).elements
 
@@ -146,7 +146,9 @@ def test_a_link_to_a_folder_is_left_out_and_counted(zoo: Path) -> None:
     (zoo / "link").symlink_to("old")
     done = called("inspect", zoo, "--inventory")
     assert (done.exit_code, "broken" in done.stdout) == (0, False)
-    assert done.stderr == "debug-archive: skipped, not models: 2 (HTML page: 1, link to a folder: 1)\n"
+    assert (
+        done.stderr == "debug-archive: skipped, files of other kinds: 2 (HTML page: 1, link to a folder: 1)\n"
+    )
 
 
 def test_two_names_of_a_file_are_told_and_its_copy_is_another(zoo: Path) -> None:

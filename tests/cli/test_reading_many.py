@@ -76,7 +76,7 @@ def test_inspect_prints_a_line_a_file_and_the_sums() -> None:
     assert told[-1] == "could not be read: 1 file"
     problem, others = done.stderr.splitlines()
     assert problem.startswith("debug-archive: models/a.ptl: a zip without its end")
-    assert "skipped, not models: 1" in others
+    assert "skipped, files of other kinds: 1" in others
 
 
 def test_sizes_prints_a_table_of_files_and_one_of_their_labels(models: Path) -> None:

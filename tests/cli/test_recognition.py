@@ -135,7 +135,7 @@ def test_inspect_and_sizes_refuse_what_is_no_zip(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in OTHERS if name not in CHECKED])
 def test_verify_calls_nothing_well_or_broken_that_it_did_not_check(name: str) -> None:
     (finding,) = verify(KINDS / name)
-    damaged = name in ("cut.pt", "empty.pt")
+    damaged = name in ("cut.pt", "empty.pt", "legacy_tar.pt")
     assert finding.severity == ("error" if damaged else "not checked")
     assert finding.message == NAMED[name][1]
     for options in ([], ["--quiet"]):
@@ -225,7 +225,7 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
     for number, ending in enumerate(("jit", "jpt", "pth", "torchscript", "model", "")):
         shutil.copy(TORCHSCRIPT, folder / f"{number}.{ending}")
     (folder / "model.ptdbg").write_bytes(halves(STACK).companion)
-    by_name = ("cut.pt", "answer.pt", "note.pt", "empty.pt", "page.pt", "pointer.pt")
+    by_name = ("cut.pt", "answer.pt", "note.pt", "empty.pt", "page.pt", "pointer.pt", "legacy_tar.pt")
     for name in by_name:  # models by their names alone
         (folder / name).unlink()
     done = called("split", folder, "-o", out, "-c", tmp_path / "companions", "-j", 1)
@@ -237,15 +237,17 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
         f"{folder / 'flatbuffer.ptl'}: impossible: a lite model in a flatbuffer: this tool reads zips"
         in done.stdout
     )
-    assert done.stderr == LEFT_OUT
+    named = ("checkpoint.pt", "legacy.pt", "model.gguf")
+    assert done.stderr == LEFT_OUT.format(", ".join(str(folder / name) for name in named))
 
 
 LEFT_OUT = (
-    "debug-archive: skipped, files of other kinds: 21 "
+    "debug-archive: skipped, files of other kinds: 20 "
     "(ETDump: 1, ExecuTorch program: 1, GGUF: 1, "
     "ONNX model: 1, bzip2: 1, checkpoint: 1, gzip: 1, "
-    "legacy torch.save: 1, legacy torch.save in a tar: 1, safetensors: 1, saved object: 2, state dict: 1, "
-    "tar: 1, text: 1, torch.package without TorchScript: 1, whole module: 1, xz: 1, zip: 2, zstd: 1)\n"
+    "legacy torch.save: 1, safetensors: 1, saved object: 2, state dict: 1, "
+    "tar: 1, text: 1, torch.package without TorchScript: 1, whole module: 1, xz: 1, zip: 2, zstd: 1); "
+    "named like models: {} and 8 more\n"
 )
 
 
@@ -256,7 +258,8 @@ def test_a_pipe_in_a_folder_is_never_opened(tmp_path: Path) -> None:
     os.mkfifo(models / "pipe.ptl")
     done = called("shrink", models, "-o", tmp_path / "out")
     assert (done.exit_code, files(tmp_path / "out")) == (0, ["plain_stack.ptl"])
-    assert done.stderr == "debug-archive: skipped, files of other kinds: 1 (unknown: 1)\n"
+    named = f"1 (unknown: 1); named like models: {models / 'pipe.ptl'}\n"
+    assert done.stderr == f"debug-archive: skipped, files of other kinds: {named}"
 
 
 def test_a_folder_without_archives_says_what_it_has(tmp_path: Path) -> None:

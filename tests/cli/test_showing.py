@@ -105,7 +105,7 @@ def test_quiet_keeps_errors(tmp_path: Path) -> None:
     (tmp_path / "model.ptl").write_bytes(MODEL.read_bytes())
     (tmp_path / "broken.ptl").write_bytes(MODEL.read_bytes()[:-40])
     (tmp_path / "text.json").write_text("{}")
-    assert b"skipped, not models: 1 (JSON: 1)" in run("inspect", tmp_path).stderr
+    assert b"skipped, files of other kinds: 1 (JSON: 1)" in run("inspect", tmp_path).stderr
     done = run("-q", "inspect", tmp_path)
     assert done.returncode == 2
     assert [

@@ -183,7 +183,7 @@ def test_an_index_hides_no_index(tmp_path: Path) -> None:
 
 def test_a_folder_lists_a_model_in_shards_once(folder: Path) -> None:
     done = called("inspect", folder)
-    assert done.stderr == "debug-archive: skipped, not models: 1 (JSON: 1)\n"
+    assert done.stderr == "debug-archive: skipped, files of other kinds: 1 (JSON: 1)\n"
     listed = done.stdout.splitlines()
     with archive.open(folder) as opened:
         size = opened.size

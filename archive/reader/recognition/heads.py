@@ -23,7 +23,7 @@ from archive.container.headers import LOCAL
 from archive.formats.etdump import is_dump
 from archive.formats.tensor_files import GGUF_MAGIC, LEGACY_MAGIC
 from archive.pickles.machine import plain_value
-from archive.reader.recognition.kinds import FileKind, Recognised
+from archive.reader.recognition.kinds import ADVICE, FileKind, Recognised
 from archive.reader.recognition.saved import object_words
 
 if TYPE_CHECKING:
@@ -178,8 +178,9 @@ def _legacy_tar(data: Bytes) -> Recognised:
     if not lacking:
         return Recognised(kind, what)
     names = ", ".join(f"`{name}`" for name in LOADED_FROM_TAR if name in lacking)
-    advice = f"torch.load cannot read it without {names}: copy or download the whole file again"
-    return Recognised(kind, f"a part of {what}", advice)
+    part = FileKind.LEGACY_TAR_PART
+    advice = f"torch.load cannot read it without {names}: {ADVICE[part]}"
+    return Recognised(part, f"a part of {what}", advice)
 
 
 def _tar_name(header: bytes) -> str:
@@ -193,7 +194,7 @@ def _compressed(head: bytes, kind: FileKind) -> str:
         if start.startswith(LOCAL.magic):
             return " around a zip"
         if start:
-            inner = recognise_head(memoryview(start), most=0)
+            inner = _by_prefix(start, look=False) or recognise_head(memoryview(start), most=0)
             return "" if inner.kind is FileKind.UNKNOWN else f" around {inner.what}"
     return ""
 

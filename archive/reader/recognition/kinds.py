@@ -50,6 +50,7 @@ class FileKind(StrEnum):
     EXECUTORCH = "ExecuTorch program"
     LEGACY = "legacy torch.save"
     LEGACY_TAR = "legacy torch.save in a tar"
+    LEGACY_TAR_PART = "part of a legacy torch.save in a tar"
     ONNX = "ONNX model"
     SAFETENSORS = "safetensors"
     CUT_SAFETENSORS = "safetensors cut short"
@@ -148,6 +149,7 @@ NO_MODEL_KINDS = {
     *(FileKind.ZIP, FileKind.TAR, FileKind.SEVEN_ZIP),
     *(FileKind.GZIP, FileKind.XZ, FileKind.BZIP2, FileKind.ZSTD),
     *(FileKind.HTML, FileKind.JSON, FileKind.TEXT, FileKind.EMPTY, FileKind.UNKNOWN),
+    FileKind.LEGACY_TAR_PART,
 }
 """Kinds of files that aren't models, whatever they are called."""
 WORDS_KINDS = {FileKind.HTML, FileKind.JSON, FileKind.TEXT, FileKind.EMPTY}
@@ -167,7 +169,8 @@ FOLDER_KINDS = {
 }
 """The kinds of files that each command takes from folders and globs, where a zip may be anybody's.
 
-Files of other kinds are only counted in a note, except those of :func:`claims_falsely`.
+Files of other kinds are only counted in a note, which names those of :func:`claims`, except those of
+:func:`claims_falsely`.
 """
 CODE_ENDINGS = (".pt", ".pth", ".ptl", ".pt2", ".ptdbg", ".etrecord")
 """Endings of names of files that may have debug info, if they are what the names say."""
@@ -179,6 +182,15 @@ STAND_IN_KINDS = {FileKind.LFS, FileKind.CUT_SAFETENSORS}
 """Kinds of files that stand for models, or were models, whatever they are called."""
 
 
+def claims(name: str) -> bool:
+    """Whether a file is a model by its name, or belongs to one.
+
+    >>> claims("models/a.PT"), claims("m/pytorch_model.bin"), claims("m/data.bin")
+    (True, True, False)
+    """
+    return name.lower().endswith(MODEL_ENDINGS) or HUB_NAME.search(name) is not None
+
+
 def claims_falsely(name: str, kind: FileKind) -> bool:
     """Whether a file in a folder should be a model and isn't one: each command reports it as an error.
 
@@ -187,8 +199,7 @@ def claims_falsely(name: str, kind: FileKind) -> bool:
     >>> claims_falsely("m/pytorch_model.bin", FileKind.HTML), claims_falsely("m/data.bin", FileKind.UNKNOWN)
     (True, False)
     """
-    claims = name.lower().endswith(MODEL_ENDINGS) or HUB_NAME.search(name) is not None
-    return (claims and kind in NO_MODEL_KINDS) or kind in STAND_IN_KINDS
+    return (kind in NO_MODEL_KINDS and claims(name)) or kind in STAND_IN_KINDS
 
 
 def may_have_failed(name: str, kind: FileKind) -> bool:
@@ -201,13 +212,14 @@ def may_have_failed(name: str, kind: FileKind) -> bool:
     """
     others = tuple({*MODEL_ENDINGS} - {*CODE_ENDINGS})
     is_weights = name.lower().endswith(others) or HUB_NAME.search(name) is not None
-    return kind not in {*WORDS_KINDS, FileKind.CUT_SAFETENSORS} and not is_weights
+    never = {*WORDS_KINDS, FileKind.CUT_SAFETENSORS, FileKind.LEGACY_TAR_PART}
+    return kind not in never and not is_weights
 
 
 FEW = 5
 """If at most this many commands do not work on a kind of files, its sentence names these, not the others."""
 
-DAMAGED_KINDS = {FileKind.CUT, FileKind.CUT_SAFETENSORS, FileKind.EMPTY}
+DAMAGED_KINDS = {FileKind.CUT, FileKind.CUT_SAFETENSORS, FileKind.LEGACY_TAR_PART, FileKind.EMPTY}
 """Files that are broken, whatever they should have been."""
 
 OF_DEBUG_INFO = {"symbolicate", "split", "join", "shrink", "restore", "profile", "store", "convert"}
@@ -283,6 +295,7 @@ ADVICE = {
     FileKind.LEGACY: _no_code(FileKind.LEGACY),
     FileKind.LEGACY_TAR: "torch.load(..., weights_only=False) reads it, if you trust it; torch.save makes "
     "a zip",
+    FileKind.LEGACY_TAR_PART: "copy or download the whole file again",
     FileKind.ONNX: _no_code(FileKind.ONNX),
     FileKind.SAFETENSORS: _no_code(FileKind.SAFETENSORS),
     FileKind.CUT_SAFETENSORS: "copy or download the whole file again",
