@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import io
 import pickle
 import struct
@@ -303,6 +304,7 @@ def in_tar(names: Iterable[str]) -> bytes:
 def test_of_a_tar_it_is_said_that_torch_load_reads_it_if_it_does(tmp_path: Path) -> None:
     """With any of its files missing, and cut short in each of them. PyTorch reads tars from disk only."""
     whole = in_tar(TAR)
+    assert "around a tar saved by torch.save" in recognise(gzip.compress(whole)).what
     parts = [in_tar(names) for count in range(1, 5) for names in combinations(TAR, count)]
     cuts = [whole[:stop] for stop in range(512, 8 * 512 + 1, 256)]
     read, path = 0, tmp_path / "model.pt"
