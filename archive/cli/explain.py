@@ -180,19 +180,25 @@ def _arriving(log: BinaryIO, asked: Asked, broken: list[ArchiveError]) -> Iterat
         broken.append(error)
 
 
+FIRST_PIECES = {FileKind.CUT, FileKind.LEGACY_TAR_PART}
+"""What the first piece of a whole file looks like."""
+UNSURE_KINDS = {FileKind.ZIP, FileKind.LEGACY_TAR_PART}
+"""Kinds of files that aren't models, though a whole one or another of them may be."""
+
+
 def _check_log(start: bytes, asked: Asked) -> None:
     """Refuse a model, or a packed file, in the place of a log, by its first bytes."""
     if not CONTROLS.search(start):
         return
     try:
         recognised = recognise(start, limits=asked.limits, look=False)
-        if recognised.kind is FileKind.CUT and asked.log is not None:  # that may be its first piece
+        if recognised.kind in FIRST_PIECES and asked.log is not None:
             whole = recognise(asked.log, limits=asked.limits, look=False)
             recognised = recognised if whole.kind is FileKind.GZIP else whole
     except ArchiveError:  # a zip that contradicts itself
         recognised = Recognised(FileKind.ZIP, "a broken zip")
     if recognised.kind not in LOG_KINDS:
-        way = recognised.advice if recognised.kind in NO_MODEL_KINDS - {FileKind.ZIP} else AS_MODEL
+        way = recognised.advice if recognised.kind in NO_MODEL_KINDS - UNSURE_KINDS else AS_MODEL
         raise ArchiveError(f"{recognised.what}, and not a log: {way}", file=_name(asked))
 
 
