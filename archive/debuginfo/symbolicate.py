@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from archive.debuginfo.handle_tables import HandleTable
     from archive.debuginfo.model import HandleEntry, InlinedCall, SourceRange
-    from archive.debuginfo.profiles.places import SourceLine
     from archive.debuginfo.tables import RangeTable
     from archive.debuginfo.unique_handles import HandleForm
 
@@ -137,13 +136,6 @@ class Symbolication:
     steps: int = field(default=0, repr=False, compare=False)
 
     _repr_html_ = shown_by("of_symbolication")
-
-    @property
-    def source_line(self) -> SourceLine | None:
-        """The innermost line that isn't in PyTorch's source, or the innermost of all; None without any."""
-        from archive.debuginfo.profiles.places import place_of  # noqa: PLC0415 (most want the text)
-
-        return place_of(self).source
 
     def __bytes__(self) -> bytes:
         if self.missing:

@@ -31,9 +31,11 @@ from archive.failures.printed import HIERARCHY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+ESCAPES = rb"(?:\x1b\[[\d;]{0,12}m){0,4}"
+"""Escapes for a terminal, fewer than a line may have: they are looked for at each byte of it."""
 PYTEST_FRAME = re.compile(
-    rb"(?P<prefix>.*?)%b<eval_with_key>\.\d+(?: from .*?)?%b:\d{1,9}:(?: (?:in \w+|[\w.]+)?)?%b"
-    % ((COLOUR,) * 3)
+    rb"(?P<prefix>.*?)%b<eval_with_key>\.\d{1,9}(?: from .{1,400}?)?%b"
+    rb":\d{1,9}:(?! \w*Warning\b)(?: (?:in \w+|[\w.]+)?)?%b" % ((ESCAPES,) * 3)
 )
 """The heading of a frame of generated code, in both forms."""
 LOCATION = re.compile(
@@ -135,7 +137,7 @@ class PytestFailure(EvalFailure):
         for frame in frames.frames:
             self._call = frame.called(self._call)
         known, self._ending = len(frames.frames), 0
-        heading = LOCATION.search(without_colour(self.stream.text(0) or b""))
+        heading = LOCATION.fullmatch(without_colour(self.stream.text(0) or b""))
         if heading is None or not heading["type"]:
             frames.message.clear()
             frames.prefix = b""

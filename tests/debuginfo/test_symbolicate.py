@@ -163,18 +163,6 @@ def test_what_a_symbolication_holds() -> None:
         )
 
 
-def test_the_source_line_is_the_innermost_one_of_the_model() -> None:
-    with archive.open(ORACLES / "plain_stack.ptl") as opened:
-        known = {handle: opened.symbolicate(handle) for handle in opened.handles}
-        line = known[1452].source_line
-        assert line is not None
-        assert (line.file, line.number, line.text) == ("models/plain.py", 28, "return x + self._inner(x)")
-        assert opened.symbolicate(99).source_line is None
-        inside = {str(each.source_line) for each in known.values() if "torch/nn/modules" in str(each)}
-    assert inside
-    assert all(place.startswith("models/plain.py:") for place in inside), inside
-
-
 def test_names_that_are_no_utf_8_are_shown_escaped() -> None:
     module = text(b"__torch__.\xffNet") + text(b"\xfe") + b"\x86"
     row = b"(K\x07K\x00" + text(b"aten::\xfd") + b"(" + module + b"K\x00N" + text(b"f\xfc") + b"tt"

@@ -186,7 +186,9 @@ def test_an_inventory_has_a_row_for_each_program() -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_verify_finds_nothing(name: str) -> None:
-    assert well("verify", program_file(name)) == f"{program_file(name)}: well\n"
+    line = well("verify", program_file(name)).removeprefix(f"{program_file(name)}: ")
+    assert line.startswith("well: ")
+    assert line.endswith("; not looked at: the bits of its data, for which the format has no checksums\n")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

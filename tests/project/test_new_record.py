@@ -200,4 +200,4 @@ def test_an_understood_record_is_checked_and_compared_by_what_it_says(
     change, _ = understanding.json("diff", model, other, status=1)["changes"]
     assert (change["what"], change["old"], change["new"]) == ("note of handle 1", "a note", "another")
     told = f"{broken}: error: {RECORD}, row 1, field text: expected a str, found None"
-    assert understanding.run("verify", broken, status=1).splitlines()[0] == told
+    assert told in understanding.run("verify", broken, status=1).splitlines()

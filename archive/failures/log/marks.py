@@ -123,11 +123,14 @@ INPUT = Mark(
     in_pattern=NUMBERED_REFUSALS,
 )
 GUARD = Mark((b"Guard failed: ",), (b"Guard failed: ",))
-LITE_CALLS = (b"mobile/__init__.py", b"mobile\\__init__.py", b"mobile\\\\__init__.py")
+SLASHES = (b"/", *(b"\\" * (1 << doubled) for doubled in range(4)))
+"""What is between the parts of a path: a backslash is doubled in JSON, and again in JSON's strings."""
+LITE_CALLS = tuple(b"mobile%b__init__.py" % slash for slash in SLASHES)
+SLASH = rb"(?:/|\\{8}|\\{4}|\\{1,2})"
 LITE_CALL = Mark(
     (b'jit/mobile/__init__.py", line ',),  # after the path's own quotes, which hold no failure
     LITE_CALLS,
-    pattern=rb'jit[/\\]{1,9}mobile[/\\]{1,9}__init__\.py\\*", line ',
+    pattern=b"jit%bmobile%b" % (SLASH, SLASH) + rb'__init__\.py\\*", line ',
     in_pattern=LITE_CALLS,
 )
 """A frame that calls a lite model."""
