@@ -127,6 +127,7 @@ def cause_result(group: CauseGroup, log: str) -> SarifResult:
     cause = group.cause
     seen = f"lines {group.first:,} to {group.last:,}" if group.count > 1 else f"line {group.first:,}"
     parts = [f"{counted(group.count, 'failure')} in {log}, {seen}"]
+    parts.append(f"proven: {group.is_proven}")
     if group.first_time is not None:
         parts.append(f"first at {group.first_time.text}")
     if group.models:

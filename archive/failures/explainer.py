@@ -37,6 +37,7 @@ from archive.failures.log.recoding import in_latin, in_utf8
 from archive.failures.log.strings import explained_strings
 from archive.failures.log.times import LogTime, LogTimes, TimeCounts
 from archive.failures.printed import HANDLES_NOT_FOUND, WHOLE_HEADING
+from archive.failures.traceback_failures import UNCHECKED
 from archive.reader.lacking import REMEDY
 
 if TYPE_CHECKING:
@@ -142,11 +143,11 @@ class LogExplainer:
     def caveat(self) -> str:
         """The assumption of explanations that nothing proves; "" if there are none.
 
-        Proof is a unique handle, an id or a name of the model in the log, or a hash of a redaction. The label
-        of a release isn't: other models may have it. Nor is code, though it is the model's: PyTorch prints
-        five lines around a place, which leave out at least the first lines of a class, and a version that
-        differs above or below prints the same. Explanations with a note of their own, since there was no code
-        to compare, do not count.
+        Proof is a unique handle, an id or a name of the model in the log, or a hash of a redaction;
+        :attr:`CauseGroup.proven` counts it. The label of a release isn't: other models may have it. Nor is
+        code, though it is the model's: PyTorch prints five lines around a place, which leave out at least the
+        first lines of a class, and a version that differs above or below prints the same. Explanations with a
+        note of their own, since there was no code to compare, do not count.
         """
         caveats = []
         for what, count in self._unproven.items():
@@ -256,8 +257,11 @@ class LogExplainer:
     def _answered(self, answer: Answer, outer: OuterPart | None) -> bytes:
         """The first line of a failure, explained if there is an answer; the other lines get their output."""
         failure, text = answer.failure, answer.text
+        is_named = answer.is_named or bool(outer and outer.is_named)
+        is_proven = is_named or failure.is_proof
         for line, note in answer.notes:
-            self._notes.add(failure.stream.line(line).number, note.replace(REMEDY, OF_ONE))
+            if not (is_proven and note == UNCHECKED):
+                self._notes.add(failure.stream.line(line).number, note.replace(REMEDY, OF_ONE))
         first = failure.stream.line(0)
         lines = None if text is None else self._lines_of(failure, text)
         if lines is None:
@@ -268,24 +272,25 @@ class LogExplainer:
             return first.data
         outermost, above = self._outer
         time = self._times.of(outermost, above.nearest()) or (outer.time if outer else None)
-        is_named = answer.is_named or bool(outer and outer.is_named)
         if answer.inner:
             inner = failure.stream.line(answer.inner).number
             self._outer_parts[inner] = OuterPart(answer.models, is_named, time)
         else:
-            self._count(answer, first.number, time, is_named=is_named)
+            self._count(answer, first.number, time, is_named=is_named, is_proven=is_proven)
         written, *others = lines
         for at, output in enumerate(others, 1):
             failure.stream.line(at).output = output
         return written
 
-    def _count(self, answer: Answer, line: int, time: LogTime | None, *, is_named: bool) -> None:
+    def _count(
+        self, answer: Answer, line: int, time: LogTime | None, *, is_named: bool, is_proven: bool
+    ) -> None:
         """Count an explained failure, by the number of its first line."""
         self.explained += 1
-        self.causes.add(answer, line, time)
+        self.causes.add(answer, line, time, is_proven=is_proven)
         self.named += is_named
         self.agreed += len(answer.models) > 1
-        if not (answer.failure.is_proof or is_named or answer.is_unproven):
+        if not (is_proven or answer.is_unproven):
             self._unproven[OF_RELEASE if answer.is_of_release else NAMELESS] += 1
 
     def _lines_of(self, failure: LoggedLines, text: bytes) -> list[bytes] | None:
@@ -362,6 +367,7 @@ class CauseGroup:
         text: the explanation of the first one; None where it is not kept.
         times: how many there are in each interval of the log's time; None where no line has a time.
         first_time: the earliest time of one; None likewise.
+        proven: how many of them something in the log proves to be of their models.
     """
 
     models: tuple[str, ...]
@@ -374,6 +380,12 @@ class CauseGroup:
     times: dict[int, int] | None = None
     first_time: LogTime | None = None
     last_time: LogTime | None = None
+    proven: int = 0
+
+    @property
+    def is_proven(self) -> str:
+        """Whether something proves them: yes, no, or how many."""
+        return {0: "no", self.count: "yes"}.get(self.proven, f"{self.proven:,} of {self.count:,}")
 
 
 class Causes:
@@ -390,8 +402,8 @@ class Causes:
         self.room = 0
         self.times = TimeCounts()
 
-    def add(self, answer: Answer, line: int, time: LogTime | None = None) -> None:
-        """Count an explained failure by its answer, the number of its first line, and its time."""
+    def add(self, answer: Answer, line: int, time: LogTime | None = None, *, is_proven: bool = False) -> None:
+        """Count an explained failure by its answer, the number of its first line, its time and its proof."""
         assert answer.cause is not None  # noqa: S101 (it is explained)
         key = answer.models, answer.cause
         message = answer.failure.message or answer.cause.message
@@ -407,6 +419,7 @@ class Causes:
         else:
             self.others += 1
             return
+        group.proven += is_proven
         if time is not None:
             group.first_time = min(group.first_time or time, time)
             group.last_time = max(group.last_time or time, time)

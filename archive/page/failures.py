@@ -11,7 +11,8 @@ shows, :class:`~archive.page.shown.Shown`; ``span``, the first and the last time
 their model, or ""; ``notes``, why failures stay unexplained, and what was left out; ``causes``.
 
 ``causes``, a row for each, those with most failures first: ``count`` and ``message`` as
-:class:`~archive.failures.explainer.CauseGroup` has them, ``file``, ``line`` and ``where`` of its cause,
+:class:`~archive.failures.explainer.CauseGroup` has them, ``proven`` (its ``is_proven``),
+``file``, ``line`` and ``where`` of its cause,
 ``models`` (numbers), ``first`` and ``last`` (times as the log has them, or ""), ``seconds`` (the last time as
 a number, to sort by; or null), ``times`` (counts in equal intervals of one span that all causes share, or
 null where no line has a time), ``excerpt`` (the explanation in the log; "" where none is shown), ``marked``
@@ -95,6 +96,7 @@ def failures_facts(
     excerpts = [_excerpt(group, shown) for group in groups]
     causes: Facts = {
         "count": [group.count for group in groups],
+        "proven": [group.is_proven for group in groups],
         "file": files,
         "line": [group.cause.line for group in groups],
         "where": [plain(group.cause.where) for group in groups],

@@ -199,12 +199,12 @@ def _of_failures(failures: Facts) -> Summary:
     named = (" or ".join(models[number] for number in numbers) for numbers in causes["models"])
     rows = zip(
         map("{:,}".format, causes["count"]),
-        *(map(text_of, column) for column in (causes["message"], places, named)),
+        *(map(text_of, column) for column in (causes["proven"], causes["message"], places, named)),
         strict=True,
     )
-    titles = ("Failures", "Message", "Place", "Models")
+    titles = ("Failures", "Proven", "Message", "Place", "Models")
     return Summary(
         f"Failures in {failures['log']}",
         "".join(head),
-        table(titles, islice(rows, MOST_ROWS), (FIGURE, "", "", "")),
+        table(titles, islice(rows, MOST_ROWS), (FIGURE, "", "", "", "")),
     )

@@ -146,7 +146,7 @@ def _joined(value: object) -> object:
 
 
 CAUSE_KEYS = (
-    *("count", "first_line", "last_line", "first_time", "last_time"),
+    *("count", "proven", "first_line", "last_line", "first_time", "last_time"),
     *("models", "source", "line", "where", "message"),
 )
 SAVED_KEYS = ("self_ns", "calls", "allocated")

@@ -396,6 +396,8 @@ class CauseFacts(TypedDict):
 
     Attributes:
         count: how many.
+        proven: how many of them the log proves to be of their models, by a unique handle, an id or a name of
+            the model, or a hash of a redaction. The others are explained because nothing contradicts it.
         first_line: the line of the log in which the first begins, from 1.
         last_line: that of the last.
         first_time: the earliest time of one, as the log has it; null where no line has a time.
@@ -409,6 +411,7 @@ class CauseFacts(TypedDict):
     """
 
     count: int
+    proven: int
     first_line: int
     last_line: int
     first_time: str | None
@@ -455,6 +458,7 @@ def causes_facts(explainer: LogExplainer, top: int | None, models: int) -> Cause
         "causes": [
             {
                 "count": group.count,
+                "proven": group.proven,
                 "first_line": group.first,
                 "last_line": group.last,
                 "first_time": group.first_time and group.first_time.text,
@@ -478,15 +482,15 @@ def causes_text(explainer: LogExplainer, top: int | None) -> Printed:
     causes = explainer.causes.top(top)
     has_models = any(group.models for group in causes)
     model: list[tuple[str, Holds]] = [("model", "name")] * has_models
-    columns: list[tuple[str, Holds]] = [("failures", "number"), ("lines", "number"), ("place", "place")]
-    table = FittedTable([*columns, *model, ("cause", "text")])
+    columns: list[tuple[str, Holds]] = [("failures", "number"), ("proven", "text"), ("lines", "number")]
+    table = FittedTable([*columns, ("place", "place"), *model, ("cause", "text")])
     for group in causes:
         cause = group.cause
         lines = f"{group.first:,}" if group.count == 1 else f"{group.first:,}-{group.last:,}"
         place = f"{cause.file}:{cause.line}" if cause.file else "no single source line"
         models = [", ".join(group.models)] * has_models
         text = ": ".join(part for part in (cause.where, group.message) if part)
-        table.add(group.count, lines, place, *models, text)
+        table.add(group.count, group.is_proven, lines, place, *models, text)
     shown = sum(group.count for group in causes)
     below = [f"{counted(explainer.explained, 'failure')} explained, {explainer.unknown:,} not"]
     if shown < explainer.explained:

@@ -523,4 +523,4 @@ def test_what_names_in_a_model_have_in_them_stays_text() -> None:
     check_log(log)
     message = log["runs"][0]["results"][0]["message"]["text"]
     assert message.isprintable()
-    assert "(2 failures in app.log, lines 1 to 9)" in message
+    assert "(2 failures in app.log, lines 1 to 9, proven: no)" in message

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import zipfile
-from io import BytesIO
+from io import BytesIO, StringIO
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,11 +15,13 @@ from archive.app.explaining import explainer_of
 from archive.app.sources import models_in
 from archive.failures.explainer import LogExplainer
 from tests.failures.models.test_three_models import FAILURES, FLEET
+from tests.support.commands import run
 from tests.support.halves import halves
 from tests.support.reports import case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.support.reports import Report
 
@@ -89,3 +93,39 @@ def test_a_prefix_or_a_name_in_the_log_is_proof() -> None:
     log = b"running %s\n" % report.path.stem.encode() + report.stripped
     assert b"".join(by_name.explain([log])).endswith(report.full)
     assert (by_prefix.caveat, by_name.caveat) == ("", "")
+
+
+WAYS = [
+    ("fleet", "", "yes"),
+    ("original", "", "no"),
+    ("original", "names", "yes"),
+    ("original", "later", "1 of 2"),
+]
+WAYS += [("companion", "", "no"), ("companion", "names", "yes")]
+
+
+@pytest.mark.parametrize(("way", "named", "proven"), WAYS)
+def test_each_row_says_in_every_form_whether_something_proves_it(
+    way: str, named: str, proven: str, tmp_path: Path
+) -> None:
+    report, model = SERIALIZED[0], FLEET
+    log = FAILURES[0].unique.encode() if way == "fleet" else report.stripped
+    if way != "fleet":
+        model = tmp_path / "model"
+        files = {name.partition(" ")[0]: each for name, each in files_of(report)}
+        model.write_bytes(files[way]["file"] or b"")
+    names = ("--model", "running (.*)") if named else ()
+    log = {"": log, "names": b"running model\n" + log, "later": log + b"running model\n" + log}[named]
+
+    def printed(*form: object) -> str:
+        return run("symbolicate", model, *names, *form, stdin=log).stdout.decode()
+
+    count = 1 + (named == "later")
+    assert printed("--top", 0).splitlines()[2].startswith(f"       {count}   {proven} ")
+    (row,) = csv.DictReader(StringIO(printed("--format", "csv")))
+    (cause,) = json.loads(printed("--json"))["files"][0]["causes"]
+    assert {"yes": count, "no": 0}.get(proven, 1) == int(row["proven"]) == cause["proven"]
+    assert f"proven: {proven}" in json.loads(printed("--sarif"))["runs"][0]["results"][0]["message"]["text"]
+    done = run("symbolicate", model, *names, "--html", tmp_path / "page.html", stdin=log)
+    assert f">{proven}<" in (tmp_path / "page.html").read_text()
+    assert (b"noth" in done.stderr) == (proven != "yes"), "a note says so of nothing that is proven"

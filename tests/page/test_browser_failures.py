@@ -29,7 +29,7 @@ def hostile(texts: list[str]) -> dict[str, Any]:
     count, joined = len(texts), "\n".join(texts) + "\n"
     source = {"files": [{"name": text, "text": joined, "lines": [[0, 1]]} for text in texts], "records": []}
     causes = {
-        **dict.fromkeys(("file", "where", "message", "first", "last"), texts),
+        **dict.fromkeys(("file", "where", "message", "proven", "first", "last"), texts),
         "count": list(range(count, 0, -1)),
         "line": [1] * count,
         "models": [[number] for number in range(count)],

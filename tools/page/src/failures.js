@@ -160,6 +160,7 @@ function causesSection(failures, models, times) {
     rows,
     [
       {title: "Failures", as: "number", value: (row) => causes.count[row]},
+      {title: "Proven", value: (row) => causes.proven[row]},
       {title: "Message", value: (row) => titleOf(causes, row)},
       {title: "Place", value: (row) => placeOf(causes, row)},
       ...(times
@@ -245,7 +246,7 @@ class Cause {
       of = make(
         "p",
         {class: "hint"},
-        `Model: ${shown(oneOf(causes.models[row].map((number) => models[number])))}`,
+        `Model: ${shown(oneOf(causes.models[row].map((number) => models[number])))} \u00b7 proven: ${causes.proven[row]}`,
       );
     const when =
       causes.first[row] &&
