@@ -16,7 +16,8 @@ The life of a line, in the order of files:
    (`models/candidates`); what kinds make of a model is kept with it (`one_model`). `handles` splits debug
    handles that PyTorch printed without a separator, and `messages` rules out those whose operator cannot
    print the message above. `tracebacks` reads a traceback, and `code_records` compares it with the model's
-   code. `redacted` and `redacted_answers` are for what PyTorch prints of redacted archives.
+   code; `shown_source` compares source that the log has already. `redacted` and `redacted_answers` are for
+   what PyTorch prints of redacted archives.
 4. `explainer` runs all this and writes the text, with what a logger put around the line; a JSON string
    that holds a whole failure is explained inside.
 5. In an application, `app/explaining` is asked about errors and events, by its own code or by `app/install`.

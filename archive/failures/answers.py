@@ -45,3 +45,7 @@ class ArchiveAnswers(OneModel):
     def answer(self, failure: Failure) -> Answer | None:
         """The answer to a failure; None where the log has its source, or the file has nothing of its kind."""
         return failure.answer(self)
+
+    def source_problem(self, failure: Failure) -> tuple[int, str] | None:
+        """A line of a failure that shows source which the model has otherwise, and why; None for none."""
+        return failure.source_problem(self)

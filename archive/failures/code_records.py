@@ -35,6 +35,8 @@ NEWLINE = ord("\n")
 WORD = re.compile(rb'("[^"\n]*"|\w+)')
 """A name, or a text in quotes, which may be one."""
 DEFINED = re.compile(rb"def (\w+)\(")
+MOST_MOVED = 1_000
+"""Lines above and below, among which those of a log are looked for that stand elsewhere."""
 MOST_FUNCTIONS = 100
 """Functions above a line that are checked for the name in the log."""
 
@@ -83,6 +85,17 @@ class CodeLines:
         start = self.start(number)
         return self._text[start : start + len(line)].tobytes() == line
 
+    def ends_of(self, lines: list[bytes], near: int) -> list[int]:
+        """The numbers of the lines, near one, at which all of some lines end."""
+        first, last = max(near - MOST_MOVED, 1), min(near + MOST_MOVED, len(self))
+        if first > last:
+            return []
+        text = b"\n%b\n" % bytes(self._text[self.start(first) : self.start(last) + self.length(last)])
+        block, ends, at = b"\n%b\n" % b"\n".join(lines), list[int](), -1
+        while (at := text.find(block, at + 1)) >= 0:
+            ends.append(first + text.count(b"\n", 0, at) + len(lines) - 1)
+        return ends
+
     def byte(self, number: int, column: int) -> bytes:
         """One byte of a line; b"" past its end."""
         start = self.start(number) + column
@@ -112,6 +125,9 @@ class RenamedLines(CodeLines):
 
     def is_line(self, number: int, line: bytes) -> bool:
         return 0 < number <= len(self) and self.is_same(self.line(number), line)
+
+    def ends_of(self, lines: list[bytes], near: int) -> list[int]:  # noqa: ARG002 (hashes hide where they are)
+        return []
 
     def is_same(self, line: bytes, shown: bytes) -> bool:
         """Whether a line that is shown is a line of the code, apart from hashes."""
@@ -298,11 +314,20 @@ class ModelCode:
         return FrameCode(self._archive, file)
 
 
-def problem_of(code: FrameCode, number: int, *, fits: bool) -> str:
-    """The reason that a frame has no original range."""
+def problem_of(code: FrameCode, number: int, shown: list[bytes], *, fits: bool) -> str:
+    """The reason that a frame has no original range.
+
+    Args:
+        shown: lines of the log that end with that one, and may stand elsewhere here; none where one of those
+            below it is another.
+    """
     if fits:
         return f"no source range is recorded for {code.name}, line {number}"
     if code.lines:
+        ends = code.lines.ends_of(shown, number) if shown and number else []
+        if len(ends) == 1 and ends != [number]:
+            moved = f"{code.name} has line {number} of the log as line {ends[0]} in this archive"
+            return f"{moved}: the failure is another version's"
         return f"{code.name} has another line {number} in this archive: the failure is another model's"
     hashes = ", or its names are hashes of another redaction" if HASH.search(as_bytes(code.name)) else ""
     return f"this archive has no code of the name {code.name}: the failure is another model's{hashes}"

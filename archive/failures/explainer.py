@@ -247,6 +247,8 @@ class LogExplainer:
         outer = self._outer_parts.pop(first.number, None)
         failure.within = outer.models if outer else ()
         answer = self.answers.answer(failure)
+        if answer is None and (other := self.answers.source_problem(failure)):
+            self._notes.add(failure.stream.line(other[0]).number, other[1])
         if answer is None and failure.has_source(next(above.nearest(), b"")):
             return first.data
         if beginning.quotes and failure.lacks_frame:

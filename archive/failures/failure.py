@@ -108,6 +108,10 @@ class Failure(ABC):
         """Whether a model with these facts may have failed so."""
         return True
 
+    def source_problem(self, model: OneModel) -> tuple[int, str] | None:  # noqa: ARG002 (most show none)
+        """A line of the failure that shows source which the model has otherwise, and why; None for none."""
+        return None
+
     def size(self, text: bytes) -> int:
         """The bytes that an explanation has in the log."""
         return len(text) + (text.count(b"\n") + 2) * self.stream.cost(0)
@@ -234,6 +238,9 @@ class Answers(Protocol):
 
     def answer(self, failure: Failure) -> Answer | None:
         """The answer to a failure; None where the log has its source, or the failure shows no model."""
+
+    def source_problem(self, failure: Failure) -> tuple[int, str] | None:
+        """A line of a failure that shows other source than the model's, and why; None for none."""
 
 
 def why_left(error: LimitError) -> str:

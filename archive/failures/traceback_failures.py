@@ -18,6 +18,7 @@ from archive.failures.messages import EXCEPTION
 from archive.failures.printed import FRAME_HEADER, HEADED, HIERARCHY, RETHROWN, is_source
 from archive.failures.redacted import Sign, is_as_it_was, sign_at
 from archive.failures.redacted_answers import RedactedAnswers
+from archive.failures.shown_source import ModelSources, frames_at
 from archive.failures.tracebacks import CUT_NOTE, MAX_BYTES, Traceback
 from archive.reader.lacking import why_no_ranges
 
@@ -94,6 +95,18 @@ class TracebackFailure(Failure):
             note = frames[0].first, why or frames[0].problem
             return Answer(traceback, None, (note,), is_possible=bool(why), is_split=bool(why))
         return of_code(traceback, model)
+
+    def source_problem(self, model: OneModel) -> tuple[int, str] | None:
+        if sign_at(self.stream, self.source_at, ()) is not Sign.NONE:
+            return None
+        sources = model.made(ModelSources)
+        frames = frames_at(self.stream, self.source_at)
+        return next(((at, why) for at, frame in frames if (why := sources.problem_of(frame))), None)
+
+    @property
+    def source_at(self) -> int:
+        """The line at which source begins, if the log shows some."""
+        return 1
 
     def shows_model(self) -> bool:
         """Whether it has code, or signs of redacted source."""
@@ -174,6 +187,10 @@ class SerializedFailure(TracebackFailure):
         return answer
 
     possible = answer
+
+    @property
+    def source_at(self) -> int:
+        return self._traceback.frames[-1].stop + HEADED if self.names else 1
 
     def shows_model(self) -> bool:
         """Whether it has code, and signs that its original code is redacted."""

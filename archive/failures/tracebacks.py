@@ -161,7 +161,7 @@ class Traceback:
             pairs = enumerate(zip(code.as_written(header, logged[1:]), logged, strict=True), first)
             self.renamed |= {at: own for at, (own, line) in pairs if own != line}
         original = code.original(number, first_column) if fits else None
-        problem = "" if original else problem_of(code, other or number, fits=fits)
+        problem = "" if original else problem_of(code, other or number, [] if other else shown, fits=fits)
         function = header["function"] or b""
         if original and function:
             function = code.function(number, function)

@@ -40,6 +40,13 @@ class LineDigests:
         """Whether line ``number``, counted from 1, has the digest of a line."""
         return 0 < number <= len(self) and int(self._digests[number - 1]) == _digest_of(line)
 
+    def ends_of(self, lines: list[bytes], near: int) -> list[int]:  # noqa: ARG002 (all are compared at once)
+        """The numbers of the lines at which all of some lines end."""
+        starts = np.arange(len(self) - len(lines) + 1)
+        for at, line in enumerate(lines):
+            starts = starts[self._digests[starts + at] == _digest_of(line)]
+        return (starts + len(lines)).tolist()
+
 
 def digests_of(code: bytes) -> Ints:
     """The digests of the lines of some code (n). A last newline ends the last line."""

@@ -141,6 +141,9 @@ class FleetAnswers:
         # A profile has rows of all models, those that are not at hand too: they are no failures.
         return None if failure.is_row and not answer.is_possible else answer
 
+    def source_problem(self, failure: Failure) -> None:
+        """None: with several models, nothing says whose source the log shows."""
+
     def _around(self, failure: Failure) -> Sequence[Model]:
         """The models that explain a failure of which this one is the inner part; none for one by itself."""
         return [model for model in self.models.all if model.file in failure.within] if failure.within else ()
