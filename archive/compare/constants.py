@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, LimitError, several
 from archive.compare.changes import Status, TensorChange
-from archive.debuginfo.profiles.places import lines_of, model_line
+from archive.debuginfo.source_lines import lines_of, model_line
 from archive.formats.record_kinds import is_code, range_records_of
 
 if TYPE_CHECKING:

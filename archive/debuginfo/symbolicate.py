@@ -30,6 +30,7 @@ from archive.base.notebooks import shown_by
 from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import cost_of, excerpt
+from archive.debuginfo.source_lines import lines_of, model_line
 from archive.debuginfo.unique_handles import PLAIN
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from archive.debuginfo.handle_tables import HandleTable
     from archive.debuginfo.model import HandleEntry, InlinedCall, SourceRange
+    from archive.debuginfo.source_lines import SourceLine
     from archive.debuginfo.tables import RangeTable
     from archive.debuginfo.unique_handles import HandleForm
 
@@ -136,6 +138,19 @@ class Symbolication:
     steps: int = field(default=0, repr=False, compare=False)
 
     _repr_html_ = shown_by("of_symbolication")
+
+    @property
+    def source_line(self) -> SourceLine | None:
+        """The model's own line: the innermost that is not in PyTorch's source; the innermost if all are.
+
+        None where no frame has a line.
+        """
+        return model_line(self.source_lines())
+
+    def source_lines(self) -> Iterator[SourceLine]:
+        """The lines of all frames, innermost first; generated source has none."""
+        ranges = (frame.range for frame in reversed(self.frames) if frame.range is not None)
+        return (line for span in ranges for line in lines_of(span))
 
     def __bytes__(self) -> bytes:
         if self.missing:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, counted
 from archive.base.quick_dataclass import dataclass
-from archive.base.strings import decoded
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.model import Attribute, Effect, Local, Made, MethodEffects, Op, Output
 from archive.formats.effects.source_text import (
@@ -213,13 +212,5 @@ def _maker_line(program: Program, maker: str) -> tuple[str, str]:
 
 def _model_line(archive: Archive, handle: int) -> tuple[str, str]:
     """File and line number of a debug handle's statement, and the line itself; "" where not known."""
-    if handle not in archive.handles:
-        return "", ""
-    frames = archive.symbolicate(handle).frames
-    span = frames[-1].range if frames else None
-    if span is None or span.source.is_null:
-        return "", ""
-    file, text = span.source.filename, bytes(span.source.text)
-    end = text.find(b"\n", span.start)
-    line = text[text.rfind(b"\n", 0, span.start) + 1 : len(text) if end < 0 else end]
-    return f"{'' if file is None else file}:{span.line}", decoded(line).strip()
+    line = archive.symbolicate([handle]).source_line
+    return ("", "") if line is None else (f"{line.file}:{line.number}", line.text)

@@ -19,9 +19,10 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend import Delegate, lower, lowered_archive
-from archive.debuginfo.profiles.places import SourceLine, place_of
+from archive.debuginfo.profiles.places import place_of
 from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import ProfileRow, Recording
+from archive.debuginfo.source_lines import SourceLine
 from tests.support.profiles import (
     ADD_1,
     FC_0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from archive.base.source_files import is_no_models, is_pytorchs
-from archive.debuginfo.profiles.places import SourceLine, model_line
+from archive.debuginfo.source_lines import SourceLine, model_line
 from archive.formats.exported.traces import parse_trace
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.leaks.sources import sources

@@ -13,6 +13,7 @@ import pytest
 
 import archive
 from archive import ArchiveError, LimitError, Limits, Style
+from archive.base.source_files import is_pytorchs
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.plain import archive_of
 from tests.support.sampling import Suite, sampled
@@ -184,3 +185,31 @@ def test_a_symbolication_cannot_grow_without_bounds() -> None:
 def test_no_handles_are_an_error() -> None:
     with archive.open(ORACLES / "plain_stack.ptl") as opened, pytest.raises(ArchiveError, match="no handles"):
         opened.symbolicate([])
+
+
+def test_the_models_own_line_is_the_innermost_that_is_not_pytorchs() -> None:
+    """Of all handles of all archives, the line that a loop over the frames finds."""
+    own = 0
+    for path in sorted(ORACLES.glob("*.ptl")):
+        with archive.open(path) as opened:
+            for handle in opened.handles:
+                found = opened.symbolicate(handle)
+                places = [
+                    (str(frame.range.source.filename), frame.range.line)
+                    for frame in found.frames
+                    if frame.range and frame.range.source.filename is not None
+                ]
+                places = [place for place in places if not place[0].startswith("<") and place[0]]
+                models = [place for place in places if not is_pytorchs(place[0])] or places
+                if not places:  # of traced models, whose source is a Python stack
+                    continue
+                line = found.source_line
+                assert line is not None
+                assert (line.file, line.number) == models[-1]
+                own += line.text != ""
+    assert own > 100
+
+
+def test_an_unknown_handle_has_no_line() -> None:
+    with archive.open(ORACLES / "plain_unicode.ptl") as opened:
+        assert opened.symbolicate(10**6).source_line is None

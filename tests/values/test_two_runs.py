@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import archive
 from archive.base.errors import ArchiveError
-from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace, SourceLine
+from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace
+from archive.debuginfo.source_lines import SourceLine
 from archive.debuginfo.values.families import LAYOUT, computes
 from archive.debuginfo.values.gaps import Gap, ValueDiff, ValueGap
 from archive.debuginfo.values.observed import Observed, ObservedOperation, Summary

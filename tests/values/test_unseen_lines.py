@@ -22,7 +22,8 @@ from archive.backend import lower
 from archive.backend.aten.backend import Aten
 from archive.backend.values.comparing import compared
 from archive.backend.values.observing import KeptValues, Recorder
-from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace, SourceLine
+from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace
+from archive.debuginfo.source_lines import SourceLine
 from archive.render.fitted_table import lines_of
 from archive.render.value_facts import comparison_facts
 from archive.render.values import comparison_text

@@ -12,7 +12,8 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from archive.backend.values.observing import Observer, Recorder
 from archive.base.source_files import is_no_models
-from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace, SourceLine
+from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace
+from archive.debuginfo.source_lines import SourceLine
 from archive.reader.lookups.nodes import TOP
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
 
     from archive.backend.values.observing import KeptValues
-    from archive.debuginfo.profiles.places import OperationPlace, SourceLine
+    from archive.debuginfo.profiles.places import OperationPlace
+    from archive.debuginfo.source_lines import SourceLine
     from archive.debuginfo.values.observed import Observed
     from archive.formats.exported.program import Program
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from archive.backend.values.inputs import Inputs
     from archive.backend.values.observing import KeptValues
-    from archive.debuginfo.profiles.places import OperationPlace, SourceLine
+    from archive.debuginfo.profiles.places import OperationPlace
+    from archive.debuginfo.source_lines import SourceLine
     from archive.debuginfo.values.observed import Observed
     from archive.io.mapped import Source
     from archive.reader.archive import Archive

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.errors import one_line, several
+from archive.base.errors import one_line
 from archive.base.quick_dataclass import dataclass
-from archive.base.source_files import is_pytorchs
-from archive.base.strings import decoded
-from archive.debuginfo.frames import CALL
-from archive.debuginfo.sites import GENERATED_FILE, SELF
+from archive.debuginfo.sites import SELF
+from archive.debuginfo.source_lines import joint_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from archive.debuginfo.model import SourceRange
+    from archive.debuginfo.source_lines import SourceLine
     from archive.debuginfo.symbolicate import Symbolication
 
 UNKNOWN_NAME = "(unknown)"
@@ -24,8 +22,6 @@ NO_SOURCE = "(no source)"
 NO_DELEGATE = "(no backend)"
 INSTANCES_WITHOUT_LEVEL = frozenset({SELF, "__loweredModule__"})
 """Instances in call stacks that aren't a step of a module's path."""
-MOST_LINES = 5
-"""Most lines of one operation that are listed."""
 
 
 class ModuleLevel(NamedTuple):
@@ -43,31 +39,6 @@ class ModuleLevel(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.step}({self.type})" if self.type else self.path
-
-
-class SourceLine(NamedTuple):
-    """A line of source.
-
-    Attributes:
-        file: its file.
-        number: its number in the file, from 1.
-        text: its text without indentation.
-        more: further lines, if the operation was made from several.
-    """
-
-    file: str
-    number: int
-    text: str
-    more: tuple[SourceLine, ...] = ()
-
-    def __str__(self) -> str:
-        others = [str(line.number) if line.file == self.file else str(line) for line in self.more]
-        return several([f"{self.file}:{self.number}", *others], MOST_LINES)
-
-    @property
-    def words(self) -> str:
-        """Its text; if there are several lines, the first one's, with a mark."""
-        return f"{self.text} …" if self.more else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +135,6 @@ def joint_place(places: Sequence[OperationPlace]) -> OperationPlace:
     return replace(common, source=source, innermost=innermost)
 
 
-def joint_line(lines: Sequence[SourceLine]) -> SourceLine | None:
-    """Several lines as one, without duplicates; None if there are none."""
-    distinct = tuple(dict.fromkeys(lines))
-    return distinct[0]._replace(more=distinct[1:]) if distinct else None
-
-
 def _levels_of(symbolication: Symbolication) -> Iterator[ModuleLevel]:
     """The modules of its call stacks, each by the last attribute that leads to it, which is all they have."""
     path: list[str] = []
@@ -191,55 +156,11 @@ def place_of(
         return replace(UNKNOWN_PLACE, hierarchy=one_line(str(symbolication)))
     hierarchy = one_line(symbolication.module_hierarchy)
     top = ModuleLevel(hierarchy.partition("::")[0], "")
-    ranges = (frame.range for frame in reversed(symbolication.frames) if frame.range is not None)
-    source, innermost = _innermost(line for span in ranges for line in lines_of(span))
     op = symbolication.entries[0].op
     return OperationPlace(
         (top, *levels_of(symbolication)),
         hierarchy,
-        source,
-        innermost,
+        symbolication.source_line,
+        next(symbolication.source_lines(), None),
         UNKNOWN_NAME if op is None else one_line(str(op)),
     )
-
-
-def model_line(lines: Sequence[SourceLine]) -> SourceLine | None:
-    """The innermost line that is not in PyTorch's source; the innermost one if all are."""
-    return _innermost(lines)[0]
-
-
-def _innermost(lines: Iterable[SourceLine]) -> tuple[SourceLine | None, SourceLine | None]:
-    """The same, and the innermost line; the others are not looked at."""
-    first = None
-    for line in lines:
-        first = first or line
-        if not is_pytorchs(line.file):
-            return line, first
-    return first, first
-
-
-def lines_of(span: SourceRange) -> list[SourceLine]:
-    """The line where a range starts; all lines of a traced model's source, which is a Python call stack.
-
-    Generated source has none.
-    """
-    return [line for line in _lines(span) if line.file not in ("", GENERATED_FILE)]
-
-
-def stack_of(span: SourceRange) -> list[SourceLine]:
-    """The lines of the Python call stack that a traced operation has as its source; none of others."""
-    source = bytes(span.source.text)
-    whole = span.end - span.start == len(source)
-    calls = [CALL.fullmatch(one_line(line)) for line in decoded(source).splitlines()] if whole else []
-    stack = [SourceLine(call["file"], int(call["line"]), call["function"]) for call in calls if call]
-    return stack if len(stack) == len(calls) and all(line.text for line in stack) else []
-
-
-def _lines(span: SourceRange) -> list[SourceLine]:
-    if stack := stack_of(span):
-        return stack
-    if span.source.filename is None:
-        return []
-    source = bytes(span.source.text)
-    text = source[source.rfind(b"\n", 0, span.start) + 1 :].partition(b"\n")[0]
-    return [SourceLine(one_line(str(span.source.filename)), span.line, one_line(decoded(text).strip()))]

@@ -60,7 +60,7 @@ from archive.debuginfo.values.observed import UNSEEN, elements
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 
-    from archive.debuginfo.profiles.places import SourceLine
+    from archive.debuginfo.source_lines import SourceLine
     from archive.debuginfo.values.observed import Observed, ObservedOperation
 
 How: TypeAlias = Literal[

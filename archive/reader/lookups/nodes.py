@@ -14,13 +14,8 @@ from typing import TYPE_CHECKING
 from archive.base.errors import one_line, shown
 from archive.base.quick_dataclass import dataclass
 from archive.base.strings import scoped
-from archive.debuginfo.profiles.places import (
-    NO_MODULES,
-    ModuleLevel,
-    OperationPlace,
-    SourceLine,
-    model_line,
-)
+from archive.debuginfo.profiles.places import NO_MODULES, ModuleLevel, OperationPlace
+from archive.debuginfo.source_lines import SourceLine, model_line
 from archive.formats.exported.loaded import OPERATORS, held_graphs
 from archive.formats.exported.sites import named_values
 from archive.formats.record_kinds import label_in

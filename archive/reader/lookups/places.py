@@ -27,20 +27,14 @@ from archive.base.errors import one_line
 from archive.base.quick_dataclass import dataclass
 from archive.base.source_files import is_pytorchs
 from archive.debuginfo.frames import CALL
-from archive.debuginfo.profiles.places import (
-    INSTANCES_WITHOUT_LEVEL,
-    ModuleLevel,
-    OperationPlace,
-    lines_of,
-    model_line,
-    place_of,
-)
+from archive.debuginfo.profiles.places import INSTANCES_WITHOUT_LEVEL, ModuleLevel, OperationPlace, place_of
+from archive.debuginfo.source_lines import lines_of, model_line
 from archive.formats.record_kinds import CODE, code_of, code_record, module_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from archive.debuginfo.profiles.places import SourceLine
+    from archive.debuginfo.source_lines import SourceLine
     from archive.debuginfo.symbolicate import Symbolication
     from archive.reader.archive import Archive
 
