@@ -96,7 +96,7 @@ class Explainer(Closing):
             then it stays as it is. Nothing interrupts the opening of a file.
 
     Raises:
-        ArchiveError: a file is neither archive nor companion, or a pattern isn't a regular expression.
+        ArchiveError: a path is no model's, or a pattern isn't a regular expression.
         OSError: a file or folder cannot be read.
 
     Examples:
@@ -363,7 +363,7 @@ def explain(
         or several, may have stay.
 
     Raises:
-        ArchiveError: a file is neither archive nor companion, or a pattern isn't a regular expression. For a
+        ArchiveError: a path is no model's, or a pattern isn't a regular expression. For a
             stream, this and the following are raised with its first piece.
         OSError: a file or folder cannot be read.
 

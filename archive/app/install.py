@@ -134,7 +134,7 @@ def install(models: Sources | Explainer) -> Hooks:
         What takes the hooks out again, and has the explainer.
 
     Raises:
-        ArchiveError: a file is neither archive nor companion.
+        ArchiveError: a path is no model's.
         OSError: a file or folder cannot be read.
 
     Examples:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.batches.inputs import found, is_false_model, other_files
+from archive.batches.inputs import found, is_false_model, is_glob, other_files
 from archive.failures.models.models import EXPLAINING_KINDS, KeptModel, Model, Models, why_unread
 from archive.io.mapped import source_of
 from archive.io.urls import is_server, is_url, name_of
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from archive.reader.facts import Facts
     from archive.store.folder import Waiting
     from archive.store.stores import AnyStore, EntryT, OwnStore
+
+
+GIVE = "give archives, companions, folders of some, or stores by their folder or their server's address"
 
 
 def models_of(store: AnyStore[EntryT]) -> Models:
@@ -144,6 +147,8 @@ def models_in(
     """
     if companion is not None and (len(sources) > 1 or is_server(sources[0]) or Path(sources[0]).is_dir()):
         raise ArchiveError("a companion is for one archive", file=os.fspath(companion))
+    if not sources:
+        raise ArchiveError(f"no models: {GIVE}")
     found: list[Model | Models] = []
     false, broken, executorch = dict[str, str](), dict[str, str](), 0
     for source in sources:
@@ -151,6 +156,9 @@ def models_in(
         if is_server(source) or is_store(path):
             found.append(models_of(store_at(source, limits=limits)))
             continue
+        if not (is_url(source) or path.exists()):
+            what = "a pattern, which is not searched for" if is_glob(str(path)) else "no such file or folder"
+            raise ArchiveError(f"{what}: {GIVE}", file=os.fspath(source))
         if path.is_dir():
             files, others = _below(path, limits, mapped=mapped)
             if not files:

@@ -15,6 +15,7 @@ import pytest
 
 import archive
 from archive.app.errors import MARK
+from archive.base.errors import ArchiveError
 from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.reports import case
 
@@ -287,7 +288,7 @@ def test_models_that_are_none_are_told_at_start(tmp_path: Path) -> None:
     before = places()
     with pytest.raises(archive.ArchiveError):
         archive.install(tmp_path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ArchiveError, match="no such file or folder"):
         archive.install(tmp_path / "none.pt")
     assert places() == before
 

@@ -188,9 +188,9 @@ def test_no_handles_are_an_error() -> None:
 
 
 def test_the_models_own_line_is_the_innermost_that_is_not_pytorchs() -> None:
-    """Of all handles of all archives, the line that a loop over the frames finds."""
+    """Of all handles, the line that a loop over frames finds; of traced models, source is a Python stack."""
     own = 0
-    for path in sorted(ORACLES.glob("*.ptl")):
+    for path in sorted({*ORACLES.glob("*.ptl")} - {*ORACLES.glob("traced_*")}):
         with archive.open(path) as opened:
             for handle in opened.handles:
                 found = opened.symbolicate(handle)
@@ -201,12 +201,9 @@ def test_the_models_own_line_is_the_innermost_that_is_not_pytorchs() -> None:
                 ]
                 places = [place for place in places if not place[0].startswith("<") and place[0]]
                 models = [place for place in places if not is_pytorchs(place[0])] or places
-                if not places:  # of traced models, whose source is a Python stack
-                    continue
                 line = found.source_line
-                assert line is not None
-                assert (line.file, line.number) == models[-1]
-                own += line.text != ""
+                assert (line and [(line.file, line.number)]) == (models[-1:] or None)
+                own += line is not None
     assert own > 100
 
 
