@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.batches.inputs import found, is_false_model, is_glob, other_files
+from archive.batches.inputs import OtherFiles, found, is_false_model, is_glob, is_manifest, other_files
 from archive.failures.models.models import EXPLAINING_KINDS, KeptModel, Model, Models, why_unread
 from archive.io.mapped import source_of
+from archive.io.places import last_part
 from archive.io.urls import is_server, is_url, name_of
 from archive.reader.recognition import FileKind, listed_kind, recognise
 from archive.reader.recognition.kinds import ADVICE, may_have_failed
@@ -136,7 +137,8 @@ def models_in(
     model; if its name is that of a kind with debug info, a failure may be of the model that should be there.
     A file that is broken or cut is listed as unread, too, and is counted.
 
-    Programs of ExecuTorch are counted and passed over, unless there is nothing else.
+    Programs of ExecuTorch are counted and passed over, unless there is nothing else; so are other files of
+    folders.
 
     Args:
         sources: files, here or by URL, which must be archives or companions; folders that are searched for
@@ -150,6 +152,7 @@ def models_in(
     if not sources:
         raise ArchiveError(f"no models: {GIVE}")
     found: list[Model | Models] = []
+    skipped = OtherFiles()
     false, broken, executorch = dict[str, str](), dict[str, str](), 0
     for source in sources:
         path = Path(source)
@@ -166,6 +169,7 @@ def models_in(
                     f"no archive or companion in it{other_files(others)}", file=os.fspath(source)
                 )
             executorch += others[FileKind.EXECUTORCH]
+            skipped.add_all(others.without({FileKind.EXECUTORCH}))
             for file, kind in sorted(files.items()):
                 if kind is None:
                     broken[file] = _why_broken(file, limits, mapped=mapped)
@@ -187,7 +191,7 @@ def models_in(
         models += one if isinstance(one, Models) else Models(paired[one])
     models.note_false(false)
     models.unread |= broken
-    models.programs = executorch
+    models.programs, models.skipped = executorch, skipped
     if executorch and not models.all:
         raise ArchiveError(ADVICE[FileKind.EXECUTORCH], file=name_of(sources[0]))
     return _named_apart(models)
@@ -238,18 +242,16 @@ def _why_broken(file: str, limits: Limits, *, mapped: bool) -> str:
         return why_unread(file, error)
 
 
-def _below(
-    folder: Path, limits: Limits, *, mapped: bool
-) -> tuple[dict[str, FileKind | None], Counter[FileKind]]:
+def _below(folder: Path, limits: Limits, *, mapped: bool) -> tuple[dict[str, FileKind | None], OtherFiles]:
     """The archives and companions in a folder, at any depth, and what may or should be one: their kinds.
 
-    Also how many others there are of each kind.
+    Also the others, but for manifests.
     """
-    files, others = dict[str, FileKind | None](), Counter[FileKind]()
+    files, others = dict[str, FileKind | None](), OtherFiles()
     for file in found([str(folder)]):
         kind = listed_kind(file.name, limits=limits, mapped=mapped)
         if kind is None or kind in EXPLAINING_KINDS or is_false_model(file.name, kind):
             files[file.name] = kind
-        else:
-            others[kind] += 1
+        elif not is_manifest(last_part(file.name)):
+            others.add(file, kind)
     return files, others

@@ -103,6 +103,12 @@ class OtherFiles(Counter[FileKind]):
         left.claiming = [(name, kind) for name, kind in self.claiming if kind not in kinds]
         return left
 
+    def add_all(self, others: OtherFiles) -> None:
+        """Count the files of another search, too."""
+        self.update(others)
+        self.claiming += others.claiming
+        self.model_bytes += others.model_bytes
+
     def add(self, file: InputFile, kind: FileKind) -> None:
         """Count a file."""
         self[kind] += 1

@@ -17,6 +17,7 @@ from archive.app.explaining import explainer_of
 from archive.base.errors import ArchiveError, counted, one_line, several
 from archive.cli import printing
 from archive.cli.ci import CAUSE_RULES, STANDARD_INPUT, cause_result
+from archive.cli.files import note_left_out
 from archive.cli.forms import MODEL_EXPLORER, SARIF
 from archive.cli.showing import TEXT, showing
 from archive.cli.status import Cause
@@ -233,6 +234,7 @@ def _note_rest(explainer: LogExplainer, models: Models | None, most: int | None)
     if models is None:
         return Cause.UNEXPLAINED.when(explainer.unknown)
     printing.print_unread(models.unread)
+    note_left_out(models.skipped)
     if models.programs:
         programs = counted(models.programs, "program")
         printing.note(

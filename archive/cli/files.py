@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from archive.batches.inputs import OtherFiles
     from archive.batches.outcome import Outcome
     from archive.describe.totals import Totals
+    from archive.reader.recognition import FileKind
     from archive.render.ci import SarifResult
     from archive.render.fitted_table import Printed
 
@@ -165,7 +166,7 @@ def is_single(files: Sequence[str]) -> bool:
     return len(files) == 1 and not names_several(files[0])
 
 
-def note_left_out(others: OtherFiles) -> None:
+def note_left_out(others: Mapping[FileKind, int]) -> None:
     """Note what a search has found and the command does not take, if there is some."""
     if others:
         printing.note(f"skipped, files of other kinds: {others}")

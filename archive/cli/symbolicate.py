@@ -15,6 +15,7 @@ import archive
 from archive.base.errors import ArchiveError, counted, one_line, several, shown
 from archive.cli import options, printing
 from archive.cli.asked import Asked
+from archive.cli.files import note_left_out
 from archive.cli.forms import MODEL_EXPLORER, ROW_FORMS, SARIF, facts_options
 from archive.cli.handles import Lookups
 from archive.cli.showing import showing
@@ -340,6 +341,7 @@ def _answering(handles: Sequence[Sequence[int]], asked: Asked) -> tuple[Archive,
                     if text := _text_of(model, handles, asked):
                         texts.setdefault(text, []).append(model)
     printing.print_unread(models.unread)
+    note_left_out(models.skipped)
     many, numbers = counted(len(models), "model"), " ".join(",".join(map(str, chain)) for chain in handles)
     if len(texts) > 1:
         files = several([one_line(same[0].file) for same in texts.values()])

@@ -48,5 +48,5 @@ def test_what_holds_no_model_is_refused_in_one_error_that_names_it(
 
 @pytest.mark.parametrize("takes", TAKING)
 def test_no_models_are_refused(takes: str) -> None:
-    with pytest.raises(ArchiveError, match="^no models: give archives, companions, folders"):
+    with pytest.raises(ArchiveError, match=r"^no models: give archives, companions, folders"):
         TAKING[takes]([])

@@ -198,6 +198,21 @@ def test_a_note_names_skipped_files_that_claim_to_be_models(command: str, tmp_pa
     assert not any(claims_falsely(name, kind) for name, kind in found.others.claiming)
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, "symbolicate", "symbolicate, handles"])
+def test_each_command_notes_the_files_of_a_folder_that_it_does_not_take(command: str, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    shutil.copy(ORACLES / "plain_stack.pt", folder)
+    (folder / "read.txt").write_text("hello")
+    (folder / "manifest.jsonl").write_text("{}")
+    if command.startswith("symbolicate"):
+        words = ("1",) if command.endswith("handles") else ()
+        said = run("symbolicate", folder, *words).stderr.decode()
+    else:
+        _, said = asked(command, folder)
+    assert "skipped, files of other kinds: 1 (text: 1)\n" in said
+
+
 @pytest.mark.parametrize("command", ["inspect", "verify"])
 def test_a_whole_old_tar_is_named_and_a_part_of_one_has_failed(command: str, tmp_path: Path) -> None:
     shutil.copy(ORACLES / "plain_stack.pt", tmp_path)

@@ -318,12 +318,14 @@ class Models:
     Attributes:
         unread: the files that could not be read, each with the reason.
         programs: how many programs of ExecuTorch were passed over: their ETRecords have the source.
+        skipped: the other files of folders that are no models, by their kinds.
     """
 
     def __init__(self, models: Iterable[Model]) -> None:
         self.all: Sequence[Model] = list(models)
         self.unread: dict[str, str] = {}
         self.programs = 0
+        self.skipped: Mapping[FileKind, int] = {}
         self._false: frozenset[str] = frozenset()
         self._opened = OpenModels()
         self._here = local()
