@@ -221,16 +221,26 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
-@contextmanager
-def in_file(file: str, record: str | None = None) -> Iterator[None]:
-    """Make errors of the block name a file, and a record of it, unless they already name one."""
-    try:
-        yield
-    except ArchiveError as error:
-        raise error.within(file=file, record=record) from error.__cause__
-    except (MemoryError, RecursionError) as error:
-        # Without the traceback, whose frames would hold the missing memory.
-        raise ExhaustedError.of(error).within(file=file, record=record) from error.with_traceback(None)
+class in_file:  # noqa: N801 (called like a function; entered for each record, which a generator would slow)
+    """Make errors of the block name a file, and a record and a place of it, unless they already name one."""
+
+    __slots__ = ("_file", "_place", "_record")
+
+    def __init__(self, file: str, record: str | None = None, place: Callable[[], str] | None = None) -> None:
+        self._file, self._record, self._place = file, record, place
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, ArchiveError):
+            raise self._placed(error) from error.__cause__
+        if isinstance(error, MemoryError | RecursionError):
+            # Without the traceback, whose frames would hold the missing memory.
+            raise self._placed(ExhaustedError.of(error)) from error.with_traceback(None)
+
+    def _placed(self, error: ArchiveError) -> ArchiveError:
+        return error.within(file=self._file, record=self._record, place=self._place and self._place())
 
 
 def one_line(text: str) -> str:

@@ -14,8 +14,10 @@ that is read by ranges, each is read when its record is first used, or when aske
 from __future__ import annotations
 
 import struct
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+import numpy as np
 
 from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, one_line, shown
@@ -23,6 +25,7 @@ from archive.base.quick_dataclass import dataclass
 from archive.container.headers import (
     CENTRAL,
     DEFLATED,
+    DESCRIPTOR,
     END,
     FLAG_DESCRIPTOR,
     FLAGS_ENCRYPTED,
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
 
 ENTRY_BYTES = 1_000
 """Bytes of memory that an entry takes, with its record and a name of ordinary length."""
+MANY = 64
+"""Entries from which on local headers are read at once: of fewer, one by one takes less time."""
 DESCRIPTOR_WIDTH = 24
 """Bytes of the longest descriptor."""
 LENGTHS = struct.Struct("<3H").unpack_from
@@ -163,8 +168,7 @@ def _refuse(at: int, expected: str, found: str) -> NoReturn:
 # --- the directory
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryEntry:
+class DirectoryEntry(NamedTuple):
     """One file of the archive.
 
     Attributes:
@@ -271,12 +275,14 @@ def _read_entries(data: Bytes, end: Row, *, rooted: bool, placed: bool) -> tuple
     stop = end.directory_offset
     placed_entries: dict[str, PlacedEntry] = {}
     root, used = "", 0
-    for at, header, raw_path, extra in central_headers(data, end):
+    at_once = placed and end.entries >= MANY and isinstance(data, memoryview)
+    known = chain(ordinary_places(data, end) if at_once else (), repeat(None))
+    for (at, header, raw_path, extra), place in zip(central_headers(data, end), known, strict=False):
         path = as_text(raw_path)
         try:
             root = root or path[: max(path.find("/"), 0) if rooted else 0]
             entry = _entry(header, raw_path, extra, inside(root, path, rooted=rooted))
-            file = PlacedEntry(entry, read_place(data, entry, stop) if placed else None, stop)
+            file = PlacedEntry(entry, place or (read_place(data, entry, stop) if placed else None), stop)
             if placed_entries.setdefault(entry.name, file) is not file:
                 _refuse(entry.start, "every name once", shown(entry.name))
             stored_end = file.end
@@ -298,24 +304,33 @@ def _read_entries(data: Bytes, end: Row, *, rooted: bool, placed: bool) -> tuple
 def names_only(data: Bytes, end: Row) -> list[str]:
     """The paths of all entries, in the directory's order, for who refuses the file."""
     directory = bytes(data[end.directory_offset : end.directory_offset + end.directory_size])
-    lengths, at, paths = CENTRAL.offset("name_length"), 0, []
-    for _ in range(min(end.entries, len(directory) // CENTRAL.size)):
+    steps = list(_steps(directory, end.entries))
+    _expect(
+        "the directory to end at byte", len(directory), steps[-1][2] if steps else 0, end.directory_offset
+    )
+    return [as_text(directory[begin + CENTRAL.size : path]) for begin, path, _ in steps]
+
+
+def _steps(directory: bytes | memoryview, entries: int) -> Iterator[tuple[int, int, int]]:
+    """Where each entry of a directory begins in it, and its path and itself end, as far as it reaches."""
+    at, lengths, last = 0, CENTRAL.offset("name_length"), len(directory) - CENTRAL.size
+    for _ in range(entries):
+        if at > last:
+            return
         name, extra, comment = LENGTHS(directory, at + lengths)
-        paths.append(as_text(directory[at + CENTRAL.size : at + CENTRAL.size + name]))
-        at += CENTRAL.size + name + extra + comment
-        if at > len(directory):
-            break
-    _expect("the directory to end at byte", len(directory), at, end.directory_offset)
-    return paths
+        path = at + CENTRAL.size + name
+        yield at, path, path + extra + comment
+        at = path + extra + comment
 
 
 def central_headers(data: Bytes, end: Row) -> Iterator[tuple[int, Row, bytes, memoryview]]:
     """Position, header, path and extra fields of each entry of the directory."""
     at, stop = end.directory_offset, end.directory_offset + end.directory_size
+    longest = memory.limits().name_bytes
     for _ in range(end.entries):
         header = CENTRAL.read(data, at, stop)
-        if header.name_length > memory.limits().name_bytes:
-            raise LimitError("name_bytes", memory.limits().name_bytes, header.name_length, place=f"byte {at}")
+        if header.name_length > longest:
+            raise LimitError("name_bytes", longest, header.name_length, place=f"byte {at}")
         path = at + CENTRAL.size
         extra = path + header.name_length
         comment = extra + header.extra_length
@@ -331,24 +346,18 @@ def _entry(header: Row, path: bytes, extra: memoryview, name: str) -> DirectoryE
     size, stored_size, start = widened(
         (header.uncompressed_size, header.compressed_size, header.header_offset), extra
     )
+    method = header.method
     if header.flags & FLAGS_ENCRYPTED:
         _refuse(start, "no encryption", f"flags {header.flags:#06x}")
-    if header.method not in (STORED, DEFLATED):
-        _refuse(start, "method 0 (stored) or 8 (deflated)", str(header.method))
+    if method not in (STORED, DEFLATED):
+        _refuse(start, "method 0 (stored) or 8 (deflated)", str(method))
     if header.disk_start:
         _refuse(start, "an archive in one part", "one of several")
-    entry = DirectoryEntry(
-        name=name,
-        path=path,
-        start=start,
-        size=size,
-        stored_size=stored_size,
-        crc32=header.crc32,
-        deflated=header.method == DEFLATED,
-        modified=header.modified,
-    )
-    if not entry.deflated:
+    if method == STORED:
         _expect("a stored size of", size, stored_size, start)
+    entry = DirectoryEntry(
+        name, path, start, size, stored_size, header.crc32, method == DEFLATED, header.modified
+    )
     if entry.is_folder:
         _expect("a folder's size to be", 0, size, start)
     return entry
@@ -362,18 +371,63 @@ def read_place(data: Bytes, entry: DirectoryEntry, stop: int) -> StoredSpan:
     """
     start = entry.start
     local = LOCAL.read(data, start, stop)
-    after_name = start + LOCAL.size + local.name_length
+    name = start + LOCAL.size
+    after_name = name + local.name_length
     begin = after_name + local.extra_length
     end = begin + entry.stored_size
     if end > stop:
         _expect("its bytes to end before what follows, at byte", stop, end, start)
-    path = data[start + LOCAL.size : after_name]
+    path = data[name:after_name]
     if path != entry.path:
         _refuse(start, "the same name in both headers", one_line(as_text(bytes(path))))
     if local.flags & FLAG_DESCRIPTOR:
         end += _descriptor_length(data[end : min(end + DESCRIPTOR_WIDTH, stop)], entry)
     _check_local(entry, local, data[after_name:begin])
     return StoredSpan(begin, end)
+
+
+def ordinary_places(data: Bytes, end: Row) -> list[StoredSpan | None]:
+    """Where the files are whose headers are as PyTorch and most zip tools write them, all read at once.
+
+    None stands for each other one: :func:`read_place` reads it by itself, and says what is wrong with it.
+    """
+    stop = end.directory_offset
+    directory = data[stop : stop + end.directory_size]
+    begins, paths = [], []
+    for begin, path, _ in _steps(directory, end.entries):
+        begins.append(begin)
+        paths.append(path)
+    if not begins:
+        return []
+    central, _ = CENTRAL.columns_at(directory, np.array(begins))
+    starts, stored, size = (
+        central[name].astype(np.int64) for name in ("header_offset", "compressed_size", "uncompressed_size")
+    )
+    is_narrow = np.maximum(np.maximum(starts, stored), size) < U32_MAX  # others are in a zip64 field
+    is_ordinary = is_narrow & (starts + LOCAL.size <= stop)
+    local, are_headers = LOCAL.columns_at(data, np.where(is_ordinary, starts, 0))
+    names = starts + LOCAL.size
+    after_names = names + local["name_length"]
+    data_at = after_names + local["extra_length"]
+    ends = data_at + stored
+    is_ordinary &= are_headers & (ends <= stop) & (local["flags"] & FLAGS_ENCRYPTED == 0)
+    for name in ("method", "name_length"):
+        is_ordinary &= local[name] == central[name]
+    is_described = local["flags"] & FLAG_DESCRIPTOR > 0
+    has_room = is_ordinary & is_described & (ends + DESCRIPTOR.size <= stop)
+    described, are_descriptors = DESCRIPTOR.columns_at(data, np.where(has_room, ends, 0))
+    agree, is_described_well = ~is_described, has_room & are_descriptors
+    for name in ("crc32", "compressed_size", "uncompressed_size"):
+        agree &= local[name] == central[name]
+        is_described_well &= (local[name] == 0) & (described[name] == central[name])
+    is_ordinary &= agree | is_described_well
+    ends += np.where(is_described_well, DESCRIPTOR.size, 0)
+    own_paths = map(slice, names.tolist(), after_names.tolist())
+    columns = (is_ordinary.tolist(), own_paths, begins, paths, data_at.tolist(), ends.tolist())
+    return [
+        StoredSpan(at, after) if well and data[own] == directory[begin + CENTRAL.size : path] else None
+        for well, own, begin, path, at, after in zip(*columns, strict=True)
+    ]
 
 
 def _descriptor_length(data: memoryview, entry: DirectoryEntry) -> int:

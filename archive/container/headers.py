@@ -167,7 +167,7 @@ END = Layout(
 def descriptor(crc32: int, stored_size: int, size: int, *, wide: bool) -> bytes:
     """The descriptor of a record; ``wide``: its sizes take 64 bits."""
     layout = WIDE_DESCRIPTOR if wide else DESCRIPTOR
-    return layout.build(crc32=crc32, compressed_size=stored_size, uncompressed_size=size)
+    return layout.pack((crc32, stored_size, size))
 
 
 def possible_descriptors(crc32: int, stored_size: int, size: int) -> Iterator[bytes]:

@@ -15,15 +15,14 @@ CODE_FOLDERS = "code/", ".data/ts_code/code/"
 STORAGE_ALIGNMENT = ".storage_alignment"
 """The record of the alignment of storages."""
 
-_ESCAPES = re.compile(
+_IS_ABSOLUTE = re.compile(
     r"""
-    \0                                           # ends the name early wherever C reads it
-    | \A (?: [/\\] | [A-Za-z]:/ )                # absolute
-    | \A [^/]* / (?: [/\\] | [A-Za-z]: )         # absolute once the root folder is removed
-    | (?: \A | [/\\] ) \.\. (?: [/\\] | \Z )     # up
+      (?: [/\\] | [A-Za-z]:/ )                   # as it is
+    | [^/]* / (?: [/\\] | [A-Za-z]: )            # once the root folder is removed
     """,
     re.VERBOSE,
-)
+).match
+_LEADS_UP = re.compile(r"(?: \A | [/\\] ) \.\. (?: [/\\] | \Z )", re.VERBOSE).search
 
 
 def as_text(data: bytes) -> str:
@@ -53,8 +52,13 @@ def inside(root: str, path: str, *, rooted: bool = True) -> str:
     """
     prefix = f"{root}/" if root or rooted else ""
     within = path.startswith(prefix)
-    if within and not _ESCAPES.search(path):
+    if within and not _escapes(path):
         return path[len(prefix) :]
     folder = f"the folder {shown(root)}" if root else "a root folder"
     refused = ArchiveError if within else OutsideError
     raise refused(expected=f"a name inside {folder}", found=shown(path))
+
+
+def _escapes(path: str) -> bool:
+    """Whether a path leads out of its folder: it's absolute, leads up, or ends early wherever C reads it."""
+    return "\0" in path or bool(_IS_ABSOLUTE(path)) or (".." in path and bool(_LEADS_UP(path)))

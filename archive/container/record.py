@@ -8,7 +8,6 @@ it is first used, together with its local header.
 from __future__ import annotations
 
 import zlib
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -146,16 +145,12 @@ class Record:
                 self._checked()
         return True
 
-    @contextmanager
-    def _placing_errors(self) -> Iterator[None]:
+    def _placing_errors(self) -> in_file:
         """Say in errors which record it is, and where it is in the file."""
-        try:
-            with in_file(self._file.name, one_line(self.name)):
-                yield
-        except ArchiveError as problem:
-            where = f"byte {self.entry.start if self._placed.place is None else self._placed.place.data}"
-            problem.within(file=self._file.name, record=one_line(self.name), place=where)
-            raise
+        return in_file(self._file.name, one_line(self.name), self._where)
+
+    def _where(self) -> str:
+        return f"byte {self.entry.start if self._placed.place is None else self._placed.place.data}"
 
     def pieces(self) -> Iterator[memoryview]:
         """The record's bytes, in pieces. Those of a long one in a remote file are not kept."""

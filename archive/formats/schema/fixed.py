@@ -100,6 +100,12 @@ class Layout:
         return tuple(field.constant for field in self.fields if field.constant is not None)
 
     @cached_property
+    def _begin(self) -> bytes:
+        """The bytes of the constants."""
+        forms = "".join(field.form for field in self.fields[: len(self._constants)])
+        return Packer(self.order + forms).pack(*self._constants)
+
+    @cached_property
     def _values(self) -> list[FixedField]:
         return self.fields[len(self._constants) :]
 
@@ -200,6 +206,18 @@ class Layout:
         import numpy as np  # noqa: PLC0415 (single headers do without)
 
         return np.frombuffer(data[:], self.dtype, len(data) // self.size)
+
+    def columns_at(self, data: Bytes | bytes, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The values of headers at n bytes as an array (n) of the dtype, and which have the constants (n).
+
+        Each of them must be in the data.
+        """
+        import numpy as np  # noqa: PLC0415 (single headers do without)
+
+        begins_of_all = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data[:], np.uint8), self.size)
+        found = begins_of_all[places]
+        are_constant = (found[:, : len(self._begin)] == np.frombuffer(self._begin, np.uint8)).all(1)
+        return found.view(self.dtype).ravel(), are_constant
 
     def build(self, **values: object) -> bytes:
         """The bytes of a header with these values, all of them and no others."""
