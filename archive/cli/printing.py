@@ -214,7 +214,7 @@ def show(printed: Printed, *, aside: bool = False, may_page: bool = True) -> Non
     if stream.isatty() or has_styles(stream):
         _show_styled(lines, aside=aside, may_page=may_page)
     else:
-        _put_text("".join(f"{''.join(text for text, _ in line)}\n" for line in lines), aside=aside)
+        _put_text("".join([f"{''.join([text for text, _ in line])}\n" for line in lines]), aside=aside)
 
 
 def show_lines(lines: Iterable[tuple[str, str]], *, may_page: bool = True) -> None:

@@ -143,7 +143,7 @@ class FittedTable:
         columns = [
             [heading, *(cells[at] for cells, _ in rows)] for at, (heading, _) in enumerate(self.columns)
         ]
-        widths = [max(map(cells_of, cells)) for cells in columns]
+        widths = [*map(_widest, columns)]
         least = [
             min(width, self._least(at, cells))
             for at, (width, cells) in enumerate(zip(widths, columns, strict=True))
@@ -168,7 +168,7 @@ class FittedTable:
         if holds in SHORTENED:
             return max(SHORTENED[holds], cells_of(heading))
         if holds == "number":
-            return max(map(cells_of, cells))
+            return _widest(cells)
         words = (cells_of(word) for cell in cells for word in cell.split())
         return max(SHORTEST_TEXT, min(LONGEST_WORD, max(words, default=0)))
 
@@ -179,8 +179,26 @@ class FittedTable:
         of_columns = [
             self._fitted(at, width, [cells[at] for cells, _ in rows]) for at, width in enumerate(widths)
         ]
+        if all(_widest(cells) <= width for cells, width in zip(of_columns, widths, strict=True)):
+            yield from self._low_rows(widths, gap, of_columns, [style for _, style in rows])
+            return
         for (_, style), *cells in zip(rows, *of_columns, strict=True):
             yield from self._row(widths, gap, cells, style)
+
+    def _low_rows(
+        self, widths: Sequence[int], gap: int, of_columns: list[list[str]], styles: list[str]
+    ) -> Iterator[Line]:
+        """The lines of rows of one line each: the same as of each by itself, a column at a time."""
+        padded = []
+        for cells, width, (_, holds) in zip(of_columns, widths, self.columns, strict=True):
+            texts = _padded(cells, width, holds)
+            own = ["bold" if isinstance(cell, Bold) else "" for cell in cells]
+            padded.append(zip(texts, [a or b for a, b in zip(own, styles, strict=True)], strict=True))
+        blank = [(" " * gap, "")] * (2 * len(widths) - 1)
+        for row in zip(*padded, strict=True):
+            line = blank.copy()
+            line[::2] = row
+            yield line
 
     def _fitted(self, at: int, width: int, cells: list[str]) -> list[str]:
         """The cells of a column, shortened to its width; numbers and texts are wrapped later."""
@@ -194,15 +212,10 @@ class FittedTable:
         of_cells = [_wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
         styles = ["bold" if isinstance(cell, Bold) else style for cell in cells]
         for texts in zip_longest(*of_cells, fillvalue=""):
-            padded = map(self._padded, texts, widths, self.columns)
+            columns = zip(texts, widths, self.columns, strict=True)
+            padded = [_padded([text], width, holds)[0] for text, width, (_, holds) in columns]
             cells_with_gaps = [((" " * gap, ""), cell) for cell in zip(padded, styles, strict=True)]
             yield [part for parts in cells_with_gaps for part in parts][1:]
-
-    @staticmethod
-    def _padded(text: str, width: int, column: tuple[str, Holds]) -> str:
-        """A cell's text as wide as its column: numbers at the right, all else at the left."""
-        blank = " " * (width - cells_of(text))
-        return blank + text if column[1] == "number" else text + blank
 
     def _stacked(self, width: int, rows: Rows) -> Iterator[Line]:
         """Each row as its name, with its other cells and their headings below it."""
@@ -224,11 +237,29 @@ def text_of(value: str | int | None) -> str:
 
 def cells_of(text: str) -> int:
     """The cells of a terminal that a text takes."""
-    if text.isascii() and text.isprintable():
+    if _is_plain(text):
         return len(text)
     from rich.cells import cell_len  # noqa: PLC0415 (most texts are ASCII)
 
     return cell_len(text)
+
+
+def _widest(texts: Sequence[str]) -> int:
+    """The cells that the widest of some texts takes."""
+    return max(map(len if _is_plain("".join(texts)) else cells_of, texts), default=0)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether each character takes one cell."""
+    return text.isascii() and text.isprintable()
+
+
+def _padded(texts: Sequence[str], width: int, holds: Holds) -> list[str]:
+    """The texts of a column, each as wide as it: numbers at the right, all else at the left."""
+    wider = [width] * len(texts)  # in characters, of which some take two cells, or none
+    if not _is_plain("".join(texts)):
+        wider = [width - cells_of(text) + len(text) for text in texts]
+    return [*map(str.rjust if holds == "number" else str.ljust, texts, wider)]
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -19,7 +19,7 @@ from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
 from archive.describe.sizes import View, sizes
 from archive.privacy.leaks import Finding, LeakKind, Place
-from archive.render.fitted_table import FittedTable, hanging, in_the_middle, lines_of, shortened
+from archive.render.fitted_table import GAP, Bold, FittedTable, hanging, in_the_middle, lines_of, shortened
 from archive.render.inspect import inspection_text
 from archive.render.leaks import SHORTENED, leaks_table
 from archive.render.making import Sized, join_text, shrink_text, split_text
@@ -312,3 +312,26 @@ def test_columns_stand_closer_before_anything_is_cut() -> None:
         for width in (20, 18, 17)
     }
     assert at == {20: "models/a.pt   1,234", 18: "models/a.pt  1,234", 17: "  bytes 1,234"}
+
+
+CELLS = st.one_of(st.text(max_size=5), st.text("ab模é\u0301\n", max_size=5).map(Bold))
+
+
+@given(st.lists(st.tuples(CELLS, st.integers(0, LARGE), CELLS, st.sampled_from(["", "dim"])), min_size=1))
+def test_where_all_fit_each_cell_is_as_wide_as_its_column(
+    rows: list[tuple[str, int, str, str]],
+) -> None:
+    table = FittedTable([("before", "text"), ("number", "number"), ("after", "text")])
+    for before, number, after, style in rows:
+        table.add(before, number, after, style=style)
+    columns = zip(*(cells for cells, _ in table.texts), strict=True)
+    headed = zip([heading for heading, _ in table.columns], columns, strict=True)
+    widths = [max(map(cell_len, [heading, *column])) for heading, column in headed]
+    _, _, *lines = table.lines(1_000)
+    for (cells, style), line in zip(table.texts, lines, strict=True):
+        blanks = [" " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
+        padded = [cells[0] + blanks[0], blanks[1] + cells[1], cells[2] + blanks[2]]
+        assert [text for text, _ in line] == [padded[0], " " * GAP, padded[1], " " * GAP, padded[2]]
+        assert [way for _, way in line][::2] == [
+            "bold" if isinstance(cell, Bold) else style for cell in cells
+        ]
