@@ -37,7 +37,7 @@ from archive.base import memory
 from archive.base.diagnostics import REFUSED, wrong
 from archive.base.errors import ArchiveError, counted, shown
 from archive.base.json_text import is_exact, read_json
-from archive.check.program_loader import needs, other_schema, program_faults
+from archive.check.program_loader import needs, other_schema, program_faults, unknown_operators
 from archive.check.program_loader.files import (
     TABLE,
     PayloadCheck,
@@ -175,6 +175,7 @@ class _ProgramCheck:
         metadata = [site.metadata for site in sites.values()]
         placed = ((place, node["metadata"]) for place, node, *_ in nodes(graph_of(tree)))
         _note_layouts(record, placed, self._report)
+        self._report.add_all(unknown_operators(tree), record)
         note_needed(record, needs(tree), self._report)
         if metadata and not any(metadata):
             self._report.add("note", record, "", f"no metadata for {counted(len(metadata), 'node')}")

@@ -3,18 +3,23 @@
 PyTorch 2.13 refuses a model whose operators or classes are not registered: ``Unknown builtin op``, ``Unknown
 type name``. They are registered by importing or loading what defines them, which no archive names. So a model
 is well without them, and a note says which it needs. A backend is a class of ``torch.classes.__backends__``.
+
+``OPERATORS_FILE`` lists the operators of namespaces that all builds of PyTorch fill alike. One that is not
+there is mistyped, or of another release.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
 from archive.formats.record_kinds import is_code
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from archive.base.diagnostics import Diagnostics
     from archive.reader.archive import Archive
@@ -33,10 +38,24 @@ CLASS_NAMESPACES = {
     *("rnn", "sparse", "xnnpack", "metal", "vulkan", "cuda", "tensorexpr", "inductor", "aoti"),
 }
 """Where the classes of PyTorch are, in whichever build."""
+OPERATORS_FILE = "operators.txt"
+"""A line for each namespace: its name, and the names of its operators, without overloads."""
 NAMED = re.compile(rb"__torch__\.torch\.classes\.(\w+)\.(\w+)|(?<![\w.)\]])ops\.(\w+)\.(\w+)\(")
 """A class, or a call of an operator, in generated code."""
 MOST = 3
 """Names that a note has."""
+
+
+@cache
+def operators() -> Mapping[str, frozenset[str]]:
+    """The names of PyTorch's operators, by namespace."""
+    lines = Path(__file__).with_name(OPERATORS_FILE).read_text(encoding="ascii").splitlines()
+    return {space: frozenset(names) for space, *names in map(str.split, lines)}
+
+
+def is_unknown(space: str, name: str) -> bool:
+    """Whether an operator is not among PyTorch's, of a namespace whose operators are all PyTorch's."""
+    return space in operators() and name not in operators()[space]
 
 
 def check_registered(archive: Archive, readable: Collection[str], report: Diagnostics) -> None:

@@ -1,9 +1,9 @@
 """An archive → every inconsistency in its records and between them, as diagnostics with their places.
 
 Each record is read on its own, so that a broken one does not hide what is wrong in others. Rows are checked
-as columns. The docstrings of ``records``, ``ranges``, ``methods``, ``storages``, ``registered``, ``programs``
-and ``loading`` list the rules, which archives of PyTorch 1.0 to 2.13 keep. Here stand those of archives as a
-whole:
+as columns. The docstrings of ``records``, ``ranges``, ``methods``, ``storages``, ``code``, ``registered``,
+``programs`` and ``loading`` list the rules, which archives of PyTorch 1.0 to 2.13 keep. Here stand those of
+archives as a whole:
 
 - PyTorch loads the archive: the checks of :mod:`archive.reader.loading`, with PyTorch's own messages. A
   contradiction is an error. A format of another release, which is right in itself but not read by PyTorch
@@ -25,6 +25,7 @@ from archive.base.diagnostics import Diagnostic, Diagnostics, diagnostic_of
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.check.bytes_only import check_sums, check_tensors
+from archive.check.code import check_code
 from archive.check.methods import check_handles, check_lowered, check_methods
 from archive.check.ranges import check_ranges
 from archive.check.records import check_intact, check_records
@@ -198,6 +199,7 @@ def _of_torchscript(archive: Archive, *, restored: bool, ranged: Archive | None 
     report.attempt("", lambda: check_methods(archive, readable, handles, report))
     report.attempt("", lambda: check_lowered(archive, readable, handles, report))
     report.attempt("", lambda: check_storages(archive, report))
+    report.attempt("", lambda: check_code(archive, readable, report))
     report.attempt("", lambda: check_registered(archive, readable, report))
     if has_checks(archive.recognised.kind):
         _check_loads(archive, readable, tags, report, restored=restored)

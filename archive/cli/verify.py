@@ -44,6 +44,8 @@ RULES: Mapping[str, str] = {
     "internal error": "a fault of debug-archive ended the check",
 }
 """Severities, as rules of a code scanner."""
+MOST_LOOKED_AT = 3
+"""Checks of a file that is hardly looked into; of others, JSON has them."""
 LEVELS: Mapping[Severity, SarifLevel] = {"warning": "warning", "note": "note"}
 """Levels of severities in SARIF; that of the others is ``error``."""
 
@@ -57,7 +59,8 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
 
     All problems of a file are listed, each with its place. Of checkpoints and other zips, only sizes and
     checksums are compared; of files of tensors and ExecuTorch's programs, which have no checksums, whether
-    all is in its place. The line of such a file says so. A file that isn't a model is reported with what it
+    all is in its place. Of TorchScript's code, syntax and names of operators are checked, but not types. The
+    line of such a file says so. A file that isn't a model is reported with what it
     is, and as not checked; in folders, such files are skipped and counted, unless their names say that they
     are models.
 
@@ -180,9 +183,11 @@ class _Verification:
 
 
 def _lines(name: str, shown: Sequence[Diagnostic], checked: _Checked) -> list[str]:
-    """A line for each diagnostic; for a file without, how much of it is well."""
+    """A line for each diagnostic; for a file without, what was not looked at, and a little of what was."""
     if shown:
         return [f"{name}: {diagnostic.severity}: {diagnostic}" for diagnostic in shown]
     if not checked.unchecked:
         return [f"{name}: well"]
-    return [f"{name}: well: {', '.join(checked.looked_at)}; not looked at: {', '.join(checked.unchecked)}"]
+    few = len(checked.looked_at) <= MOST_LOOKED_AT and ", ".join(checked.looked_at)
+    well = f"{name}: well: {few}" if few else f"{name}: well"
+    return [f"{well}; not looked at: {', '.join(checked.unchecked)}"]

@@ -55,7 +55,7 @@ def test_what_is_well_is_said_with_what_was_not_looked_at(name: str, tmp_path: P
     found = verification(path)
     assert (found.diagnostics, len(found.unchecked)) == ([], 1)
     line = called("verify", path).stdout
-    assert line.startswith(f"{path}: well: ")
+    assert line.startswith(f"{path}: well")
     assert line.endswith(f"; not looked at: {found.unchecked[0]}\n")
     (facts,) = json.loads(called("verify", path, "--json").stdout)["files"]
     assert facts["unchecked"] == list(found.unchecked)

@@ -17,7 +17,7 @@ from archive.failures.explainer import CauseGroup
 from archive.failures.failure import FailureCause
 from archive.privacy.leaks import LeakKind
 from archive.render.ci import MOST_RESULTS, ROOT, Annotation, SarifResult, sarif
-from tests.support.commands import called, run
+from tests.support.commands import WELL, called, run
 from tests.support.corpus import FIXTURES, KINDS, RELEASES
 from tests.support.documents import file_of
 from tests.support.tampering import STACK, tampered
@@ -233,7 +233,7 @@ def test_errors_of_a_file_are_one_annotation_behind_all_else(workflow: Path) -> 
     stop, other, well, none, total, resume, *annotations = done.stdout.splitlines()
     assert stop.startswith("::stop-commands::")
     assert resume == f"::{stop.removeprefix('::stop-commands::')}::"
-    assert well == "nested.ptl: well"
+    assert well == f"nested.ptl: {WELL}"
     assert total == "3 files: 1 well, 0 with findings, 2 not checked"
     assert obeyed(annotations) == [
         RunnerCommand(

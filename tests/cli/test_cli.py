@@ -14,7 +14,7 @@ from rich.console import Console
 import archive
 from archive.describe.inspect import inspect
 from archive.render.inspect import inspection_text
-from tests.support.commands import process, run
+from tests.support.commands import WELL, process, run
 from tests.support.corpus import DELEGATED, FIXTURES, ORACLES, oracle
 from tests.support.documents import file_of
 
@@ -197,7 +197,7 @@ def test_verify_says_well_and_lists_what_is_not(tmp_path: Path) -> None:
     done = run("verify", NESTED, broken)
     assert done.returncode == 1
     lines = done.stdout.decode().splitlines()
-    assert lines[0] == f"{NESTED}: well"
+    assert lines[0] == f"{NESTED}: {WELL}"
     assert lines[1].startswith(f"{broken}: error: bytecode.pkl")
     assert "crc32" in lines[1]
 
@@ -207,7 +207,7 @@ def test_verify_goes_on_behind_a_file_that_cannot_be_read(tmp_path: Path) -> Non
     assert done.returncode == 2
     assert done.stdout.decode().splitlines() == [
         f"{tmp_path / 'none.ptl'}: not checked: No such file or directory",
-        f"{NESTED}: well",
+        f"{NESTED}: {WELL}",
         "2 files: 1 well, 0 with findings, 1 not checked",
     ]
     assert done.stderr == b""

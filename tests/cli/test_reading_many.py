@@ -13,7 +13,7 @@ import pytest
 import archive
 from archive.describe.inspect import inspect
 from archive.describe.inventory import inventoried
-from tests.support.commands import called, row, run, told, well
+from tests.support.commands import WELL, called, row, run, told, well
 from tests.support.corpus import FIXTURES, KINDS, RELEASES
 from tests.support.documents import files_of
 from tests.support.sampling import sampled
@@ -48,7 +48,7 @@ def test_verify_prints_the_lines_of_each_file_and_a_total(models: Path) -> None:
     first, second, third, total = done.stdout.splitlines()
     assert first.startswith("models/a.ptl: error: ")
     assert second.startswith("models/old.ptl: note: callstack_debug_map.pkl: rows of three elements")
-    assert third == "models/b/new.ptl: well"
+    assert third == f"models/b/new.ptl: {WELL}"
     assert total == "3 files: 2 well (1 with warnings or notes), 1 with findings, 0 not checked"
     assert done.stderr == "debug-archive: skipped, files of other kinds: 1 (text: 1)\n"
     assert done.exit_code == 1

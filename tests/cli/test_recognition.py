@@ -15,7 +15,7 @@ from archive.check.verify import verify
 from archive.container.write import new_member
 from archive.reader.recognition import READ_KINDS, FileKind, recognise
 from archive.reader.recognition.kinds import ADVICE
-from tests.support.commands import called, files, run, told, well
+from tests.support.commands import WELL, called, files, run, told, well
 from tests.support.corpus import KINDS, NAMED, OTHERS, RELEASES, ZIPS
 from tests.support.documents import file_of
 from tests.support.halves import halves, rezipped
@@ -142,7 +142,7 @@ def test_verify_calls_nothing_well_or_broken_that_it_did_not_check(name: str) ->
         done = called("verify", KINDS / name, STACK, *options)
         assert done.exit_code == (1 if damaged else 2)
         *lines, total = done.stdout.splitlines()
-        assert lines == [f"{KINDS / name}: {finding.severity}: {finding}", f"{STACK}: well"]
+        assert lines == [f"{KINDS / name}: {finding.severity}: {finding}", f"{STACK}: {WELL}"]
         counts = "1 with findings, 0 not checked" if damaged else "0 with findings, 1 not checked"
         assert total == f"2 files: 1 well, {counts}"
     facts = file_of(called("verify", KINDS / name, "--json").stdout)
@@ -160,7 +160,7 @@ def test_what_is_no_file_hides_no_other() -> None:
     for way in ([], ["--no-map"]):
         done = called("verify", *way, "/dev/null", STACK)
         assert done.stdout.startswith("/dev/null: error: expected a file, found c")
-        assert done.stdout.splitlines()[-2] == f"{STACK}: well"
+        assert done.stdout.splitlines()[-2] == f"{STACK}: {WELL}"
 
 
 # --- inspect and sizes of any zip

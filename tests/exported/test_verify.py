@@ -157,6 +157,18 @@ def test_programs_of_pytorch_are_well(path: Path) -> None:
     assert all(one.message.startswith(told) for one, told in zip(found, noted, strict=True))
 
 
+def test_a_mistyped_operator_is_refused() -> None:
+    target = next(
+        node["target"]
+        for node in trees(SHOP)["model"]["graph_module"]["graph"]["nodes"]
+        if "aten" in node["target"]
+    )
+    other = target.replace("aten.", "aten.x")
+    (found,) = verify(changed(MODEL, model((target, other))))
+    assert (found.severity, found.record) == ("error", MODEL)
+    assert found.message.startswith(f"expected an operator of PyTorch 2.13, found '{other}'; {REFUSED}: ")
+
+
 @pytest.mark.torch
 def test_what_comes_with_pytorch_is_not_noted() -> None:
     import torch  # noqa: PLC0415 (the test is of PyTorch)

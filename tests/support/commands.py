@@ -13,12 +13,16 @@ from unittest import mock
 import pytest
 from click.testing import CliRunner, Result
 
+from archive.check.code import UNCHECKED
 from archive.cli.commands import group
 from archive.cli.main import main
 from tests.support.documents import file_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+WELL = f"well; not looked at: {UNCHECKED}"
+"""What ``verify`` says of TorchScript that is well."""
 
 
 def run(*arguments: object, stdin: bytes = b"") -> CompletedProcess[bytes]:

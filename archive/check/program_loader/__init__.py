@@ -35,7 +35,7 @@ from archive.base.json_text import words
 from archive.check.program_loader.graphs import GraphCheck, ProgramContext
 from archive.check.program_loader.signature import SignatureCheck, named, spec_faults
 from archive.check.program_loader.values import UNBACKED, Arguments, RowCheck
-from archive.check.registered import NAMESPACES
+from archive.check.registered import NAMESPACES, is_unknown
 from archive.formats.exported.loaded import OPERATORS
 from archive.formats.exported.program import GRAPH, graph_of, nodes
 from archive.formats.exported.schema import MAJOR, key_error, mismatches
@@ -163,7 +163,7 @@ def tree_problem(text: object) -> str:
 
 # --- programs
 
-__all__ = ["needs", "program_faults"]
+__all__ = ["needs", "program_faults", "unknown_operators"]
 
 PROGRAM = "ExportedProgram"
 PLACES = 1_000
@@ -242,6 +242,15 @@ def needs(program: dict[str, Any]) -> list[str]:
         if target.startswith(OPERATORS) and target.split(".")[2] not in NAMESPACES:
             names[target] = None
     return list(names)
+
+
+def unknown_operators(program: dict[str, Any]) -> Iterator[Diagnostic]:
+    """The calls of operators that PyTorch 2.13 lacks, of its own namespaces."""
+    for place, node, *_ in nodes(graph_of(program)):
+        target = node["target"]
+        if target.startswith(OPERATORS) and is_unknown(*[*target.split("."), ""][2:4]):
+            problem = f"expected an operator of PyTorch 2.13, found {shown(target)}"
+            yield wrong(f"{place}.target", problem, f"We failed to resolve {target} to an operator")
 
 
 def _types(text: str) -> Iterator[str]:
