@@ -58,7 +58,7 @@ def check_code(archive: Archive, readable: Collection[str], report: Diagnostics)
     if records:
         report.unchecked.append(UNCHECKED)
     unreported = Diagnostics()  # dropped: another check reports bytecode that cannot be read
-    if BYTECODE in readable and unreported.attempt(BYTECODE, lambda: archive.bytecode):
+    if BYTECODE in readable and unreported.attempt(BYTECODE, lambda: archive.bytecode is not None):
         _check_bytecode(archive, report)
 
 
