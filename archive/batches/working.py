@@ -11,6 +11,7 @@ changed it.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
@@ -26,16 +27,19 @@ from archive.base.quick_dataclass import dataclass
 from archive.batches.inputs import is_false_model
 from archive.batches.jobs import CompanionUse, Job
 from archive.batches.outcome import Outcome, OutcomeKind, reason_of
+from archive.container.container import Container
 from archive.io import places
-from archive.io.mapped import in_memory, source_of
+from archive.io.mapped import Mapped, in_memory, source_of
 from archive.io.output import EXISTS, REPLACES, check_target, is_path, replacing_only
 from archive.io.places import Fingerprint, Measured
 from archive.io.urls import name_of
 from archive.reader.recognition import (
     FileKind,
+    is_zip,
     listed_kind,
     recognise,
 )
+from archive.reader.rewriting import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -262,7 +266,12 @@ class _Work(NamedTuple):
                 options = {name: value for name, value in options.items() if name not in error.options}
 
     def _copied(self, target: Sink, why: str, *, force: bool) -> Made:
-        """Copy a file that is already what would be made of it."""
+        """Copy a file that is already what would be made of it, if its records are whole."""
+        source = self.job.name if self.task.mapped else in_memory(self.job.name)
+        with closing(Mapped(source)) as mapped:
+            if is_zip(mapped.data):
+                with Container(mapped, rooted=False) as container:
+                    check_whole(container)
         places.copy(self.job.name, target, force=force)
         reason, outputs = reason_of(self.job, why), (self._fingerprint(target),)
         return Outcome(self.job, OutcomeKind.NOTHING_TO_DO, reason, None, self.sources, outputs)

@@ -114,6 +114,12 @@ def rewriting_companion(
             yield companion, draft
 
 
+def check_whole(container: Container) -> None:
+    """Refuse a file that is to be copied as it is, and has a record without its size or checksum."""
+    for record in container.records.values():
+        record.check()
+
+
 def check_archive(opened: Archive) -> None:
     """Refuse a companion, and an archive that has one inside."""
     if not opened.has_code:

@@ -39,7 +39,7 @@ from archive.reader import opening
 from archive.reader.loading import refusals_as_before
 from archive.reader.provenance import Provenance, provenance
 from archive.reader.recognition import SHRUNK_KINDS, FileKind
-from archive.reader.rewriting import check_archive, rewriting
+from archive.reader.rewriting import check_archive, check_whole, rewriting
 from archive.rewrite.compact.check import compare_handles, compare_ranges, compare_rows
 from archive.rewrite.migrate.aside import is_format, write_original
 from archive.rewrite.migrate.plan import TO_ORIGINAL, MigrationPlan, Target
@@ -316,6 +316,8 @@ def _written(
         data = migrated.container.data
         if made.plan.is_needed:
             check_migrated(original, migrated, made.cuts)
+        else:
+            check_whole(migrated.container)
         refused = refusals_as_before(migrated, original)
         return planned(
             source_digest().hex(),
