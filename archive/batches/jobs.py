@@ -53,6 +53,7 @@ class KnownTargets(NamedTuple):
     Attributes:
         targets: the files that were written; None for a target that is not in its line.
         is_whole: whether its line names no other files.
+        exact: whether the file comes back from them to the byte.
     """
 
     verb: str
@@ -61,6 +62,7 @@ class KnownTargets(NamedTuple):
     targets: tuple[Fingerprint | None, ...]
     is_whole: bool
     clean: bool = True
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)

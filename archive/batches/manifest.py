@@ -42,7 +42,7 @@ LINE = JsonClass(
         "sources": ListOf(FILE),
         "outputs": ListOf(FILE),
     },
-    {"outcome": "str", "reason": "str", "clean": "bool"},
+    {"outcome": "str", "reason": "str", "clean": "bool", "exact": "bool"},
     {
         "input": "its path below the folder that was searched",
         "verb": "what was asked, as the library's function is called",
@@ -52,6 +52,7 @@ LINE = JsonClass(
         "outcome": "as archive.batches.outcome.OutcomeKind lists them",
         "reason": "of a file that was not written",
         "clean": "only if false: something was left in the result that should not be there",
+        "exact": "only if false: not the file's bytes come back from what was written, but its records",
     },
 )
 """A line."""
@@ -70,6 +71,7 @@ class ManifestLine(NamedTuple):
     sources: tuple[Fingerprint, ...]
     outputs: tuple[tuple[str, Fingerprint], ...]
     clean: bool = True
+    exact: bool = True
 
 
 def parsed(line: bytes) -> tuple[str, ManifestLine] | None:
@@ -84,6 +86,7 @@ def parsed(line: bytes) -> tuple[str, ManifestLine] | None:
         tuple(map(_fingerprint, values["sources"])),
         tuple((file["path"], _fingerprint(file)) for file in values["outputs"]),
         values.get("clean", True),
+        values.get("exact", True),
     )
     return (values["input"], facts) if facts.outputs else None
 
@@ -116,14 +119,16 @@ class Manifest(LineFile[ManifestLine]):
             return None
         outputs = dict(line.outputs)
         targets = tuple(outputs.pop(path_from(self.folder, target), None) for target in job.targets)
-        return KnownTargets(line.verb, line.options, line.sources, targets, not outputs, line.clean)
+        whole = not outputs
+        return KnownTargets(line.verb, line.options, line.sources, targets, whole, line.clean, line.exact)
 
     def add(self, outcome: Made) -> None:
         """Add a line about a file, unless the manifest has the same already."""
         job = outcome.job
         paths = [path_from(self.folder, target) for target in outcome.written]
         outputs = tuple(zip(paths, outcome.outputs, strict=True))
-        line = ManifestLine(self._task.verb, self._task.noted, outcome.sources, outputs, outcome.is_clean)
+        states = outcome.is_clean, outcome.is_given_back
+        line = ManifestLine(self._task.verb, self._task.noted, outcome.sources, outputs, *states)
         if self._file is None or (outcome.outputs and self._lines.get(escaped(job.relative)) == line):
             return
         facts: dict[str, object] = {
@@ -136,6 +141,8 @@ class Manifest(LineFile[ManifestLine]):
         }
         if not line.clean:
             facts["clean"] = False
+        if not line.exact:
+            facts["exact"] = False
         made = outcome.facts
         if hasattr(made, "archive_id"):
             facts["archive_id"] = made.archive_id

@@ -78,6 +78,16 @@ class Outcome(Generic[JobT, FactsT]):
         return bool(getattr(self.facts, "is_clean", True))
 
     @property
+    def is_given_back(self) -> bool:
+        """Whether the file comes back to the byte from what was made, now or in an earlier run.
+
+        One that was made compact isn't meant to.
+        """
+        if self.facts is None:
+            return bool(getattr(getattr(self.job, "known", None), "exact", True))
+        return bool(getattr(self.facts, "exact", True)) or getattr(self.facts, "level", "") == "compact"
+
+    @property
     def has_failed(self) -> bool:
         """Whether nothing was read or written, since something is wrong."""
         return self.kind is OutcomeKind.FAILED
@@ -152,7 +162,7 @@ def outcomes(
 
         def noted() -> Generator[tuple[int, Outcome[JobT, FactsT]]]:
             for place, result in done:
-                job = jobs[place]  # with its paths as they were given
+                job = replace(jobs[place], known=known[place].known)  # with its paths as they were given
                 outcome: Outcome[JobT, FactsT]
                 if isinstance(result, Lost):
                     outcome = Outcome(job, OutcomeKind.FAILED, result.reason)

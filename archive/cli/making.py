@@ -176,7 +176,7 @@ class FileMaker(FileOptions):
     def _line(self, outcome: Made, texts: VerbTexts) -> str:
         """A file of several, in one line."""
         if outcome.kind is OutcomeKind.SAME:
-            return f"{_name(outcome)}: {outcome.kind}"
+            return f"{_name(outcome)}: {outcome.kind}" + _back(outcome, texts)
         if not outcome.outputs:
             return f"{_name(outcome)}: {outcome.kind}: {outcome.reason}"
         made = outcome.kind in {OutcomeKind.DONE, OutcomeKind.TO_DO}
@@ -195,7 +195,7 @@ class FileMaker(FileOptions):
 
 def _back(outcome: Made, texts: VerbTexts) -> str:
     """What a row adds where the original does not come back to the byte."""
-    return making.back_note(outcome.facts, texts.back) if texts.back and outcome.facts is not None else ""
+    return making.back_note(texts.back) if texts.back and not outcome.is_given_back else ""
 
 
 def _unmade(finished: Sequence[Made]) -> str:
@@ -209,10 +209,13 @@ def _unmade(finished: Sequence[Made]) -> str:
 
 def _backs(finished: Sequence[Made], texts: VerbTexts) -> str:
     """What the last line adds about the originals of all files that are made."""
-    facts = [outcome.facts for outcome in finished if outcome.outputs and outcome.facts is not None]
     if texts.total is not None:
+        facts = [outcome.facts for outcome in finished if outcome.outputs and outcome.facts is not None]
         return texts.total(facts, sum(outcome.kind is OutcomeKind.SAME for outcome in finished))
-    return making.back_total(facts, texts.back) if texts.back else ""
+    copied = OutcomeKind.NOTHING_TO_DO
+    made = [outcome for outcome in finished if outcome.outputs and outcome.kind is not copied]
+    layouts = sum(not outcome.is_given_back for outcome in made)
+    return making.back_total(len(made), layouts, texts.back) if texts.back else ""
 
 
 def _print_plan(facts: object, file: str, texts: VerbTexts) -> None:

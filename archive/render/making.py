@@ -169,20 +169,14 @@ def would_text(out: Sized, *, replaced: bool) -> str:
     return f"would {'replace' if replaced else 'write'} {out}: {out.size:,} bytes"
 
 
-def back_note(facts: Split | Shrinkage, command: str) -> str:
-    """What a row says where the command gives back the file's records, not its bytes; else ""."""
-    return "" if _is_given_back(facts) else f"; `{command}` gives {RECORDS_ONLY}"
+def back_note(command: str) -> str:
+    """What a row says where the command gives back the file's records, not its bytes."""
+    return f"; `{command}` gives {RECORDS_ONLY}"
 
 
-def _is_given_back(facts: Split | Shrinkage) -> bool:
-    """Whether the file comes back to the byte; a compact one isn't meant to."""
-    return facts.exact or getattr(facts, "level", "") == "compact"
-
-
-def back_total(all_facts: Sequence[Split | Shrinkage], command: str) -> str:
-    """What the last line says of them: how many come back to the byte, if not all do."""
-    layouts = sum(not _is_given_back(facts) for facts in all_facts)
-    return f"; `{command}` gives {_exact(len(all_facts), layouts)}" if layouts else ""
+def back_total(files: int, layouts: int, command: str) -> str:
+    """What the last line says: how many files come back to the byte, if not all do."""
+    return f"; `{command}` gives {_exact(files, layouts)}" if layouts else ""
 
 
 def joined_total(all_facts: Sequence[Join], left: int) -> str:

@@ -58,6 +58,7 @@ def test_rows_and_last_lines_say_what_comes_back(verb: str, models: Path, tmp_pa
     joined = ("join", *companions) if verb == "split" else ("restore",)
     planned = called(made[0], models, "-o", small, *made[1:], "--dry-run", "-j", 1).stdout
     parted = called(made[0], models, "-o", small, *made[1:], "-j", 1).stdout
+    repeated = called(made[0], models, "-o", small, *made[1:], "-j", 1).stdout
     done = called(joined[0], small, "-o", back, *joined[1:], "-j", 1)
     assert done.exit_code == 0
     taken = [name for name in files(small) if " nothing to do: " not in row_of(parted, models / name)]
@@ -67,11 +68,13 @@ def test_rows_and_last_lines_say_what_comes_back(verb: str, models: Path, tmp_pa
     assert same != {*taken}
     for name in taken:
         note = f"; `{joined[0]}` {NOTE}"
-        assert {note in row_of(said, models / name) for said in (planned, parted)} == {name not in same}
+        rows = [row_of(said, models / name) for said in (planned, parted, repeated)]
+        assert [note in row for row in rows] == [name not in same] * 3
+        assert ": same" in rows[2]
         is_said = row_of(done.stdout, small / name).endswith(" bytes, the original file, byte for byte")
         assert is_said == (name in same), name
     count = f"{len(same)} of {len(taken)} byte for byte, {len(taken) - len(same)} in another layout"
-    for said in (planned, parted):
+    for said in (planned, parted, repeated):
         assert f"; `{joined[0]}` gives {count}\n" in said
     assert done.stdout.splitlines()[-1].endswith(f"; {count}")
     again = called(joined[0], small, "-o", back, *joined[1:], "-j", 1).stdout.splitlines()[-1]
