@@ -80,12 +80,16 @@ class HandleTable:
             )
         return InlinedCall(instance, Tag(int(self.call_tag[frame])), self._string(int(self.function[frame])))
 
+    def op_of(self, row: int) -> StringView | None:
+        """The operator's name of a row; None if it has none."""
+        return self._string(int(self.op[row]))
+
     def entry(self, row: int) -> HandleEntry:
         """One row."""
         return HandleEntry(
             Handle(int(self.handle[row])),
             Tag(int(self.tag[row])),
-            self._string(int(self.op[row])),
+            self.op_of(row),
             tuple(self.call(frame) for frame in self.frames(row)),
         )
 

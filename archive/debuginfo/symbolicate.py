@@ -195,7 +195,7 @@ def symbolicate(
     entries = tuple(entry for entry in rows if entry is not None)
     old = style is Style.V1_9
     cost = _Cost(limits)
-    hierarchy = [f"top({top})" if old else f"top({top})::{TOP_FUNCTION.decode()}"]
+    hierarchy = [f"top({top})" if old else heading_of(top)]
     frames: list[TracebackFrame] = []
     for entry in reversed(entries):
         with cost.of(entry):
@@ -203,8 +203,8 @@ def symbolicate(
             for call in entry.stack:
                 frames.append(cost.counted(_frame(known, call.tag, function, old=old)))
                 cost.add_link(call)
-                function = UNKNOWN_FUNCTION if call.function is None else bytes(call.function)
-                hierarchy.append(_link(call, function, old=old, classes=classes))
+                function = function_of(call)
+                hierarchy.append(link_of(call, function, old=old, classes=classes))
             frames.append(cost.counted(_frame(known, entry.tag, function, old=old)))
     if not old:
         op = entries[0].op
@@ -252,11 +252,23 @@ class _Cost:
             raise LimitError("output", self._most, self._size)
 
 
+def heading_of(top: str) -> str:
+    """The beginning of a hierarchy, by the class of the top module."""
+    return f"top({top})::{TOP_FUNCTION.decode()}"
+
+
+def function_of(call: InlinedCall) -> bytes:
+    """The function that a call calls."""
+    return UNKNOWN_FUNCTION if call.function is None else bytes(call.function)
+
+
 def _frame(known: HandleLookup, tag: int, function: bytes, *, old: bool) -> TracebackFrame:
     return TracebackFrame(UNKNOWN_FUNCTION if old else function, known.range_of(tag))
 
 
-def _link(call: InlinedCall, function: bytes, *, old: bool, classes: Collection[str] | None) -> str:
+def link_of(
+    call: InlinedCall, function: bytes, *, old: bool = False, classes: Collection[str] | None = None
+) -> str:
     """The part of the hierarchy that one call adds."""
     module = call.module
     if old and module is not None and classes is not None and str(module.type_name) not in classes:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from archive.base.quick_dataclass import dataclass
-from archive.debuginfo.source_lines import of_model, stack_of
+from archive.debuginfo.source_lines import innermost_of, stack_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -164,7 +164,7 @@ def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:
         Those of the innermost line where all are PyTorch's; "" and 0 where no file is known.
     """
     places = (place for span in spans if span and not span.source.is_null for place in _places(span))
-    return of_model(places, lambda place: place[0]) or ("", 0)
+    return innermost_of(places, lambda place: place[0]).of_model or ("", 0)
 
 
 def _places(span: SourceRange) -> list[tuple[str, int]]:

@@ -17,7 +17,7 @@ import torch
 from archive.backend import Delegate, lower, save_lowered
 from archive.backend.stock.running import LiteMethod, example_tensor, profile_archive
 from archive.debuginfo.profiles.places import common_place
-from archive.reader.lookups.places import GeneratedCode
+from archive.reader.lookups.generated_code import GeneratedCode
 from tests.backend.chrome_trace import problems
 from tests.support.commands import run
 from tests.support.profiles import ADD_0, FC_0, HEAD, Deciding, InTurns, Listed, counts, placing

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from archive.base.errors import ArchiveError, one_line
 from archive.formats.record_kinds import code_record, module_of
-from archive.reader.lookups.places import GeneratedCode, StockPlaces
+from archive.reader.lookups.generated_code import GeneratedCode
+from archive.reader.lookups.places import StockPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

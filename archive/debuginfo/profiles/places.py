@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import one_line
 from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.sites import SELF
-from archive.debuginfo.source_lines import joint_line
+from archive.debuginfo.source_lines import innermost_line, joint_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -156,11 +156,12 @@ def place_of(
         return replace(UNKNOWN_PLACE, hierarchy=one_line(str(symbolication)))
     hierarchy = one_line(symbolication.module_hierarchy)
     top = ModuleLevel(hierarchy.partition("::")[0], "")
+    lines = innermost_line(symbolication.source_lines())
     op = symbolication.entries[0].op
     return OperationPlace(
         (top, *levels_of(symbolication)),
         hierarchy,
-        symbolication.source_line,
-        next(symbolication.source_lines(), None),
+        lines.of_model,
+        lines.first,
         UNKNOWN_NAME if op is None else one_line(str(op)),
     )
