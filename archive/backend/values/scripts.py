@@ -104,7 +104,11 @@ class Script:
         given = inputs.copied().args
         recorder.note_inputs(given)
         try:
-            with _profiled() as events, Observer(recorder, _mark), torch.jit.optimized_execution(False):
+            with (
+                _profiled(stacks=not self.on_lite) as events,
+                Observer(recorder, _mark),
+                torch.jit.optimized_execution(False),
+            ):
                 result = run(*given)
         except RuntimeError as error:
             if recorder.failure is None:
@@ -146,18 +150,22 @@ class Script:
 
 
 def _mark(number: int) -> None:
-    enter = torch._C._autograd._record_function_with_args_enter
-    torch._C._autograd._record_function_with_args_exit(enter(f"{MARK}{number}"))
+    with torch._C._profiler._RecordFunctionFast(f"{MARK}{number}"):
+        pass
 
 
 @contextmanager
-def _profiled() -> Generator[list[Any]]:
-    """The events of the older profiler with call stacks, one list for all threads; filled at the end."""
+def _profiled(*, stacks: bool) -> Generator[list[Any]]:
+    """The events of the older profiler, one list for all threads; filled at the end.
+
+    Args:
+        stacks: whether each has its call stack. In the lite interpreter it has none, but takes half of the run.
+    """
     if torch._C._autograd._profiler_enabled():
         raise ArchiveError("PyTorch's profiler runs already, and there is one in a process")
     events: list[Any] = []
     config = ProfilerConfig(
-        ProfilerState.CPU, False, False, True, False, False, torch._C._profiler._ExperimentalConfig()
+        ProfilerState.CPU, False, False, stacks, False, False, torch._C._profiler._ExperimentalConfig()
     )
     torch._C._autograd._enable_profiler_legacy(config)
     try:
@@ -167,25 +175,20 @@ def _profiled() -> Generator[list[Any]]:
             events += thread
 
 
-def _number(event: Any) -> int | None:  # noqa: ANN401 (PyTorch's own)
-    """The number of the operation that an event of ours marks; None of other events."""
-    if event.kind() != PUSH or not event.name().startswith(MARK):
-        return None
-    return int(event.name().removeprefix(MARK))
-
-
 def _script_places(events: Sequence[Any], count: int, places: StockPlaces) -> list[Place | None]:
     """The place of each operation, by its call stack."""
     of_stack = cache(places.of_stack)
     found: list[Place | None] = [None] * count
     operator = ""
     for event in events:
-        number = _number(event)
-        if number is not None:
+        if event.kind() != PUSH:
+            continue
+        name = event.name()
+        if name.startswith(MARK):
             stack = tuple(event.stack())
-            found[number] = (of_stack(stack, one_line(operator)), None)
-        elif event.kind() == PUSH and event.name() != DISPATCH:
-            operator = event.name()
+            found[int(name.removeprefix(MARK))] = (of_stack(stack, one_line(operator)), None)
+        elif name != DISPATCH:
+            operator = name
     return found
 
 
@@ -204,11 +207,12 @@ def _lite_places(
     """The place of each operation, by the instruction that it runs in, and its line if that is known."""
     instructions, of_operation = list[str](), [-1] * count
     for event in events:
-        number = _number(event)
-        if number is not None:
-            of_operation[number] = len(instructions) - 1
-        elif event.kind() == PUSH and event.scope() == LITE_SCOPE:
+        if event.kind() != PUSH:
+            continue
+        if event.scope() == LITE_SCOPE:
             instructions.append(one_line(event.name()))
+        elif event.name().startswith(MARK):
+            of_operation[int(event.name().removeprefix(MARK))] = len(instructions) - 1
     handles = method.handles_of(instructions)
     of_handle = cache(places.of_handle)
 

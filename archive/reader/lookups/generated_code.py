@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 EITHER = "|"
 """Stands between the names of modules, any of which may be the one that is called."""
 Path = tuple[str, ...]
-LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator)
-"""Parts of code that no call is in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +114,11 @@ class GeneratedCode:
                     if isinstance(part, ast.FunctionDef):
                         made.functions.append(_function(part, type_name, made))
                     elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
-                        types[part.target.id] = ast.unparse(part.annotation)
+                        types[part.target.id] = _name(part.annotation)
                     elif isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Subscript):
                         key = part.targets[0].slice  # __annotations__["0"] = __torch__.Block
                         if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                            types[key.value] = ast.unparse(part.value)
+                            types[key.value] = _name(part.value)
             elif isinstance(node, ast.FunctionDef):
                 made.functions.append(_function(node, "", made))
         return made
@@ -137,12 +135,10 @@ def _function(node: ast.FunctionDef, type_name: str, record: ParsedCode) -> Code
     """A function with the calls of modules in it."""
     known: dict[str, Path] = {node.args.args[0].arg: ()} if type_name and node.args.args else {}
     calls = []
-    left = [*ast.iter_child_nodes(node)][::-1]
+    left: list[ast.AST] = node.body[::-1]
     while left:  # in the order of the text
         part = left.pop()
-        if isinstance(part, LEAVES):
-            continue
-        left += [*ast.iter_child_nodes(part)][::-1]
+        left += _parts(part)[::-1]
         if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name):
             path = _path(part.value, known)
             if path is not None:
@@ -155,6 +151,33 @@ def _function(node: ast.FunctionDef, type_name: str, record: ParsedCode) -> Code
                 end = record.line_starts[last - 1] + (part.end_col_offset or 0)
                 calls.append(CallSite(start, end, part.lineno, last, part.func.attr, path))
     return CodeFunction(type_name, node.name, node.lineno, node.end_lineno or node.lineno, tuple(calls))
+
+
+def _parts(node: ast.AST) -> list[ast.AST]:
+    """The parts of a node in the order of the text, without names and constants, which no call is in."""
+    if isinstance(node, ast.Call):
+        parts = [node.func, *node.args, *node.keywords]
+    elif isinstance(node, ast.Assign):
+        parts = [*node.targets, node.value]
+    else:
+        parts = [*ast.iter_child_nodes(node)]
+    found = []
+    for part in parts:
+        while isinstance(part, ast.Attribute):
+            part = part.value  # noqa: PLW2901 (an attribute is of one thing)
+        if not isinstance(part, ast.Name | ast.Constant | ast.expr_context | ast.operator):
+            found.append(part)
+    return found
+
+
+def _name(node: ast.expr) -> str:
+    """The text of a type, most of which are names with dots."""
+    names: list[str] = []
+    inner = node
+    while isinstance(inner, ast.Attribute):
+        names.append(inner.attr)
+        inner = inner.value
+    return ".".join([inner.id, *names[::-1]]) if isinstance(inner, ast.Name) else ast.unparse(node)
 
 
 def _path(node: ast.expr, known: dict[str, Path]) -> Path | None:
