@@ -52,9 +52,9 @@ class KeptValues:
         self.close = weakref.finalize(self, self._file.close)
         self._size = 0
 
-    def add(self, tensor: torch.Tensor) -> Kept:
-        """Keep a dense tensor."""
-        data = _bytes_of(tensor)
+    def add(self, flat: torch.Tensor) -> Kept:
+        """Keep elements that lie one after the other."""
+        data: Any = flat.view(torch.uint8).numpy()
         kept = Kept(self._size, len(data))
         self._file.write(data)
         self._size += len(data)
@@ -233,9 +233,8 @@ class Recorder:
     def _summaries(self, result: object) -> tuple[Summary, ...]:
         """A summary of each tensor of a result, whose values are kept if they should be."""
         tensors = [dense(tensor) for tensor in tensors_in(result)]
-        if self._values is None:
-            return (*map(summary, tensors),)
-        return tuple(summary(tensor)._replace(kept=self._values.add(tensor)) for tensor in tensors)
+        flats = map(_flat, tensors)
+        return (*(_summary(*each, self._values) for each in zip(tensors, flats, strict=True)),)
 
     def finish(self, places: Sequence[tuple[OperationPlace, int | str | None] | None]) -> Observed:
         """The run, with the place and key of each operation; operations without are left out."""
@@ -324,12 +323,6 @@ def name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _bytes_of(tensor: torch.Tensor) -> bytes:
-    """The elements in row-major order."""
-    data: bytes = _flat(tensor).view(torch.uint8).numpy().tobytes()
-    return data
-
-
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
     """The elements in row-major order, one after the other."""
     flat = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
@@ -337,9 +330,13 @@ def _flat(tensor: torch.Tensor) -> torch.Tensor:
     return flat if flat.stride() == (1,) else flat.clone(memory_format=torch.contiguous_format)
 
 
-def summary(tensor: torch.Tensor) -> Summary:
-    """A dense tensor in numbers. NumPy computes them: of small tensors in a third of PyTorch's time."""
-    flat = _flat(tensor)
+def _summary(tensor: torch.Tensor, flat: torch.Tensor, values: KeptValues | None) -> Summary:
+    """A dense tensor in numbers. NumPy computes them: of small tensors in a third of PyTorch's time.
+
+    Args:
+        flat: its elements in row-major order.
+        values: where they are kept; None to keep none.
+    """
     numbers = _real(flat)
     # Of other types it gets the bytes: it has no bfloat16.
     elements: Any = numbers if flat.dtype in PLAIN else flat.view(torch.uint8).numpy()
@@ -355,6 +352,7 @@ def summary(tensor: torch.Tensor) -> Summary:
         finite.nan,
         finite.inf,
         sha256(elements).hexdigest()[:DIGEST_DIGITS],
+        None if values is None else values.add(flat),
     )
 
 

@@ -105,7 +105,7 @@ class Script:
         recorder.note_inputs(given)
         try:
             with (
-                _profiled(stacks=not self.on_lite) as events,
+                _profiled(stacks=recorder.observed.form == TORCHSCRIPT) as events,
                 Observer(recorder, _mark),
                 torch.jit.optimized_execution(False),
             ):
@@ -159,7 +159,8 @@ def _profiled(*, stacks: bool) -> Generator[list[Any]]:
     """The events of the older profiler, one list for all threads; filled at the end.
 
     Args:
-        stacks: whether each has its call stack. In the lite interpreter it has none, but takes half of the run.
+        stacks: whether each has its call stack. In the lite interpreter that says nothing, and takes half of
+            the run.
     """
     if torch._C._autograd._profiler_enabled():
         raise ArchiveError("PyTorch's profiler runs already, and there is one in a process")
