@@ -35,15 +35,17 @@ from archive.failures.log.python_tracebacks import lines_of_traceback
 from archive.failures.log.quiet import has_failure, loud_places
 from archive.failures.log.recoding import in_latin, in_utf8
 from archive.failures.log.strings import explained_strings
+from archive.failures.log.test_cases import TestCases
 from archive.failures.log.times import LogTime, LogTimes, TimeCounts
 from archive.failures.printed import HANDLES_NOT_FOUND, WHOLE_HEADING
 from archive.failures.traceback_failures import UNCHECKED
 from archive.reader.lacking import REMEDY
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from archive.failures.failure import Answer, Answers, FailureCause, LoggedLines
+    from archive.failures.failure import Answer, Answers, Failure, FailureCause, LoggedLines
     from archive.failures.log.log_line import LogLine
     from archive.reader.archive import Archive
 
@@ -117,6 +119,7 @@ class LogExplainer:
         self._unproven = Counter[str]()
         self._notes = FailureNotes(spending)
         self._times = LogTimes()
+        self._cases = TestCases()
         self._outer: tuple[bytes, Above] = b"", Above()
         self._outer_parts: dict[int, OuterPart] = {}
         self._is_latin = self._is_read = False
@@ -177,6 +180,7 @@ class LogExplainer:
             if line.output is not None:
                 yield line.written(line.output)
                 continue
+            self._cases.saw(line.data)
             if line.count > 1:
                 self.answers.saw(b"", line.number)  # the number shows where another log begins
                 above.add(line.data, line.count)
@@ -232,6 +236,9 @@ class LogExplainer:
 
     def _left(self, line: LogLine, why: str) -> bytes:
         """A line whose failure stays unexplained; counted, with the reason."""
+        handles = HANDLES_NOT_FOUND.match(line.data)
+        if handles and self._cases.has_shown(_handles(handles)):
+            return line.data
         self.unknown += 1
         self._notes.add(line.number, why)
         return line.data
@@ -254,18 +261,34 @@ class LogExplainer:
         if beginning.quotes and failure.lacks_frame:
             return self._left(first, SPREAD_NOTE)
         self._is_read |= answer is None and failure.shows_model()
-        return None if answer is None else self._answered(answer, outer)
+        if answer is None:
+            return None
+        return self._answered(answer, outer, is_repeated=self._is_repeated(failure, answer))
 
-    def _answered(self, answer: Answer, outer: OuterPart | None) -> bytes:
-        """The first line of a failure, explained if there is an answer; the other lines get their output."""
+    def _is_repeated(self, failure: Failure, answer: Answer) -> bool:
+        """Whether the test case that a failure is in has shown it before, or has its full report below."""
+        if answer.inner or not self._cases.is_in_one:
+            return answer.failure.is_cut_short
+        same = failure.key if answer.text is None else (answer.models, answer.cause)
+        handles = [("handles", failure.digits)] if failure.digits else []
+        return self._cases.has_shown(same, *handles) or answer.failure.is_cut_short
+
+    def _answered(self, answer: Answer, outer: OuterPart | None, *, is_repeated: bool) -> bytes:
+        """The first line of a failure, explained if there is an answer; the other lines get their output.
+
+        Args:
+            is_repeated: whether it counts where the log shows it elsewhere.
+        """
         failure, text = answer.failure, answer.text
         is_named = answer.is_named or bool(outer and outer.is_named)
         is_proven = is_named or failure.is_proof
         for line, note in answer.notes:
-            if not (is_proven and note == UNCHECKED):
+            if not (is_repeated or (is_proven and note == UNCHECKED)):
                 self._notes.add(failure.stream.line(line).number, note.replace(REMEDY, OF_ONE))
         first = failure.stream.line(0)
         lines = None if text is None else self._lines_of(failure, text)
+        if lines is None and is_repeated:
+            return first.data
         if lines is None:
             self.unknown += 1
             self.lacking += answer.is_split
@@ -277,7 +300,7 @@ class LogExplainer:
         if answer.inner:
             inner = failure.stream.line(answer.inner).number
             self._outer_parts[inner] = OuterPart(answer.models, is_named, time)
-        else:
+        elif not is_repeated:
             self._count(answer, first.number, time, is_named=is_named, is_proven=is_proven)
         written, *others = lines
         for at, output in enumerate(others, 1):
@@ -304,6 +327,11 @@ class LogExplainer:
                 return [*failure.explained(text)]
         self._notes.add(failure.stream.line(0).number, UNWRITABLE_NOTE)
         return None
+
+
+def _handles(match: re.Match[bytes]) -> tuple[str, str]:
+    """What tells the handles that a line prints from others."""
+    return "handles", (match["joined"] or match["single"]).decode()
 
 
 # --- notes and causes

@@ -39,6 +39,10 @@ class LoggedLines(Protocol):
     def message(self) -> str:
         """The error message that they show; "" where none is known."""
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the log says that it shows the whole failure below."""
+
     def size(self, text: bytes) -> int:
         """The bytes that an explanation has in the log, with what a logger puts around each line."""
 
@@ -56,6 +60,7 @@ class Failure(ABC):
     """
 
     is_proof = False
+    is_cut_short = False
     last = 0
     is_row = False
     """Whether it isn't a failure, but a row of a profile."""

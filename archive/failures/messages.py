@@ -92,6 +92,9 @@ REFUSED_METHOD = re.compile(r"\bDeclaration: (?P<method>__torch__\.[\w.]{1,400})
 """Ends what PyTorch prints where it refuses the arguments of a method, as ``FunctionSchema`` checks them."""
 EXCEPTION = re.compile(rb"[\w.]*(?:Error|Exception): (?P<message>.*\S)")
 
+ELEMENT_END = re.compile(rb"</(?:failure|error|system-out|system-err)>.*")
+"""Behind the message of a test's failure in JUnit's XML."""
+
 
 class Families(NamedTuple):
     """The table of ``families.txt``.
@@ -139,7 +142,7 @@ def message_of(line: bytes) -> str:
     >>> message_of(b"RuntimeError: no product"), message_of(b"started")
     ('no product', '')
     """
-    exception = EXCEPTION.match(line)
+    exception = EXCEPTION.match(ELEMENT_END.sub(b"", line))
     return decoded(exception["message"][:MAX_MESSAGE]) if exception else ""
 
 

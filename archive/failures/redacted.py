@@ -170,6 +170,8 @@ class RedactedTraceback:
         self.renamed: Mapping[int, bytes] = {}
         self.hierarchy = b""
 
+    is_cut_short = False
+
     @property
     def is_proof(self) -> bool:
         """Whether they or the hierarchy have hashes for names: no other redaction has the key."""

@@ -25,6 +25,7 @@ from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.failures.code_records import CodeLines, FrameCode, problem_of
 from archive.failures.failure import MAX_LINES, FailureCause, place_of, written
 from archive.failures.log.log_line import ending
+from archive.failures.log.test_cases import FULL_REPORT
 from archive.failures.messages import message_of, wording
 from archive.failures.printed import (
     CODE,
@@ -205,10 +206,20 @@ class Traceback:
         return FailureCause(*place, function, wording(self.message))
 
     @property
+    def _below(self) -> bytes:
+        """The line that follows the last frame; b"" where none does."""
+        line = self.stream.text(self.frames[-1].stop, is_patient=False) if self.frames else None
+        return line or b""
+
+    @property
     def message(self) -> str:
         """The message of the exception, where its line follows the last frame."""
-        line = self.stream.text(self.frames[-1].stop, is_patient=False) if self.frames else None
-        return message_of(line or b"")
+        return message_of(self._below)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether pytest has cut the message, and the whole of it follows."""
+        return FULL_REPORT.fullmatch(self._below) is not None
 
     @property
     def inner(self) -> int:
