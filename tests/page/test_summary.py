@@ -103,8 +103,9 @@ def test_failures_are_rows_with_their_models(tmp_path: Path) -> None:
     page_of(tmp_path, LOG)
     rows = Read((tmp_path / "failures.html").read_text("utf-8")).rows
     assert len([row for row in rows if row]) == MOST_ROWS
-    assert {row[3] for row in rows if row} == {"Detector.ptdbg", "Encoder.ptdbg", "Ranker.ptdbg"}
-    assert all(re.fullmatch(r"models/\w+\.py:\d+", row[2]) for row in rows if row)
+    assert {row[4] for row in rows if row} == {"Detector.ptdbg", "Encoder.ptdbg", "Ranker.ptdbg"}
+    assert all(re.fullmatch(r"models/\w+\.py:\d+", row[3]) for row in rows if row)
+    assert {row[1] for row in rows if row} <= {"yes", "no"}
 
 
 def test_an_inventory_counts_what_is_not_well(tmp_path: Path) -> None:
