@@ -29,7 +29,6 @@ What ExecuTorch checks when it reads a program is not checked: it has a schema o
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +59,7 @@ from archive.formats.exported.origins import parse_origins
 from archive.formats.exported.program import Program, graph_of, nodes
 from archive.formats.exported.schema import MAJOR, mismatches
 from archive.formats.exported.traces import parse_trace
+from archive.formats.imported import is_plain
 from archive.formats.inert_values import global_names, maker_of
 from archive.formats.record_kinds import (
     DATA,
@@ -314,19 +314,6 @@ def _lost(method: str, handles: dict[int, tuple[int, ...]], program: str, number
 
 # --- sample inputs
 
-PLAIN_FORMS = (
-    r"collections\.(OrderedDict|Counter)|_codecs\.encode|builtins\.(bytearray|complex|set)",
-    r"torch\.(cuda\.)?(sparse\.)?(?!Typed|Untyped)[A-Z][A-Za-z0-9]*(Storage|Tensor)",
-    r"torch\.(u?int|float|bfloat|complex|bits|qu?int)[0-9]+(x[0-9]|_e[0-9]m[0-9][a-z0-9_]*)?",
-    r"torch\.(Size|Tensor|device|bool|per_(channel|tensor)_[a-z_]+)",
-    r"torch\.storage\.(Typed|Untyped)Storage|torch\.nn\.parameter\.Parameter",
-    r"torch\._utils\._rebuild_(tensor(_v[23])?|parameter(_with_state)?|qtensor|wrapper_subclass)",
-    r"torch\._utils\._rebuild_((sparse|nested)_tensor|meta_tensor_no_storage)",
-    r"torch\._utils\._rebuild_device_tensor_from_(numpy|cpu_tensor)",
-    r"torch\._tensor\._rebuild_from_type_v2|torch\.serialization\._get_layout",
-)
-PLAIN = re.compile("|".join(PLAIN_FORMS))
-"""Names that ``weights_only`` takes: those of ``torch/_weights_only_unpickler.py``."""
 LEGACY_KINDS = {FileKind.LEGACY, FileKind.LEGACY_TAR, FileKind.LEGACY_TAR_PART}
 PICKLE_BYTES = 1 << 22
 """Bytes of a pickle that is read; tensors stand beside it, so PyTorch's own have some hundred."""
@@ -362,7 +349,7 @@ def check_inputs(record: ReadableRecord, report: Diagnostics) -> None:
     if isinstance(what, str) and what not in {"tuple", "dict"}:
         message = f"expected a tuple or dict, found {shown(what)}"
         report.add("error", record.name, "", f'{message}; {REFUSED}: "expected tuple or dict, got"')
-    others = [name for name in sorted(global_names(value)) if not PLAIN.fullmatch(name)]
+    others = [name for name in sorted(global_names(value)) if not is_plain(name)]
     if others:
         some = ", ".join(others[:NAMED]) + (", …" if len(others) > NAMED else "")
         how = "torch.export.load then reads it without weights_only, which runs them"

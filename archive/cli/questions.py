@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from archive.describe.inventory import NO_DIGEST, NO_LEAKS, extended
+from archive.describe.inventory import NO_DIGEST, extended
 from archive.reader.recognition import ZIP_KINDS
 from archive.reader.recognition.kinds import PARSED_KINDS
 
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from archive.compare.digest import Of
     from archive.describe.inventory import InventoryRow
     from archive.io.mapped import Source
+
+GRAVEST = ("internal error", "error", "not checked", "warning", "note")
+"""Severities, the gravest first."""
+MOST_TEXTS, LONGEST_TEXT = 5, 240
+"""Findings of a file that its row has, and characters of each."""
 
 
 def with_digest(row: InventoryRow, source: Source, limits: Limits) -> InventoryRow:
@@ -32,10 +37,8 @@ def with_digest(row: InventoryRow, source: Source, limits: Limits) -> InventoryR
 
 def with_leaks(row: InventoryRow, source: Source, limits: Limits) -> InventoryRow:
     """How many texts ``leaks`` finds, by kind."""
-    from archive.privacy.leaks import SCANNED_KINDS, leaks  # noqa: PLC0415 (by request)
+    from archive.privacy.leaks import leaks  # noqa: PLC0415 (by request)
 
-    if row.kind not in SCANNED_KINDS:
-        return replace(row, unread=[*row.unread, NO_LEAKS])
     problems: list[str] = []
 
     def find() -> Mapping[str, object]:
@@ -48,13 +51,23 @@ def with_leaks(row: InventoryRow, source: Source, limits: Limits) -> InventoryRo
 
 
 def with_findings(row: InventoryRow, source: Source, limits: Limits) -> InventoryRow:
-    """How many findings ``verify`` has, by severity."""
+    """How many findings ``verify`` has, by severity, and the gravest of them."""
     from archive.check.verify import verify  # noqa: PLC0415 (by request)
 
     what = "all records, by verify" if row.kind in PARSED_KINDS else "sizes and checksums, by verify"
-    return extended(
-        row, what, lambda: {"findings": Counter(one.severity for one in verify(source, limits=limits))}
-    )
+
+    def find() -> Mapping[str, object]:
+        found = sorted(verify(source, limits=limits), key=lambda one: GRAVEST.index(one.severity))
+        texts = [cut(f"{one.severity}: {one}") for one in found[:MOST_TEXTS]]
+        texts += [f"… and {len(found) - MOST_TEXTS:,} more"] if len(found) > MOST_TEXTS else []
+        return {"findings": Counter(one.severity for one in found), "texts": texts}
+
+    return extended(row, what, find)
+
+
+def cut(text: str) -> str:
+    """The beginning of a long text."""
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
 
 
 QUESTIONS = {"digest": with_digest, "leaks": with_leaks, "verify": with_findings}

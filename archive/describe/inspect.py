@@ -11,6 +11,7 @@ from archive.base.errors import ArchiveError, counted
 from archive.base.quick_dataclass import dataclass
 from archive.container.serialization_id import RECORD_NAME, writers
 from archive.describe.head import version_text
+from archive.describe.imports import imports_in
 from archive.describe.program_facts import compiled_facts, program_facts
 from archive.describe.sizes.pieces import stored_debug_bytes
 from archive.formats import callstack_map
@@ -98,6 +99,8 @@ class Inspection:
         effects: for each method with side effects, how many; None where the archive keeps none.
         programs: the exported programs by name.
         compiled: the compiled models by name, of a companion; those of a package are listed.
+        imports: what Python imports to read the pickles of a package, and ``torch.load`` refuses with
+            ``weights_only``; None where Python reads none.
     """
 
     file: str
@@ -128,6 +131,7 @@ class Inspection:
     effects: Mapping[str, int] | None
     programs: Mapping[str, ProgramSummary]
     compiled: Mapping[str, CompiledFacts]
+    imports: Sequence[str] | None
 
 
 @bounded
@@ -187,6 +191,7 @@ def inspect(archive: Archive) -> Inspection:
         effects=effects,
         programs=program_facts(archive.programs),
         compiled=compiled_facts(archive.compiled, read=True),
+        imports=imports_in(archive.container, archive.recognised.kind) if archive.has_code else None,
     )
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.names import as_bytes
 from archive.describe.head import releases_named, version_text
+from archive.describe.imports import imports_in, imports_of_file
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.pieces import NESTED_KINDS, record_pieces, tensor_pieces
 from archive.formats.record_kinds import (
@@ -81,9 +82,8 @@ VERSION_KEYS = {
 """The metadata of files of tensors that have versions, and what a row calls them."""
 LONGEST_TEXT = 80
 """Characters of a release or a version."""
-NO_LEAKS = "leaks: not looked for in files of this kind"
 NO_DIGEST = "digest: the model is in several files"
-"""With ``NO_LEAKS``: questions that do not apply to a file, however sound it is."""
+"""A question that does not apply to a file, however sound it is."""
 NOT_FETCHED = "not fetched"
 """Ends what was not read of a remote file, and may be sound."""
 NAMED = "the file's own word"
@@ -126,6 +126,10 @@ class InventoryRow:
         looked_at: what was read.
         unread: what could not be read, and why.
         label: of the release that its companion is of, as `split --label` gives it; "" for none.
+        texts: the gravest findings of ``verify``, up to 5, each with its severity; then how many more there
+            are.
+        imports: what Python imports to read its pickles, and ``torch.load`` refuses with ``weights_only``;
+            null where Python reads none of it, or it was not fetched.
     """
 
     file: str
@@ -151,11 +155,13 @@ class InventoryRow:
     looked_at: Sequence[str] = ()
     unread: Sequence[str] = ()
     label: str = ""
+    texts: Sequence[str] = ()
+    imports: Sequence[str] | None = None
 
     @property
     def problems(self) -> Sequence[str]:
         """What of ``unread`` would have been read of a sound file of this kind."""
-        return [why for why in self.unread if why not in {NO_LEAKS, NO_DIGEST}]
+        return [why for why in self.unread if why != NO_DIGEST]
 
     @property
     def is_sound(self) -> bool:
@@ -281,6 +287,7 @@ def _of_tensor_file(archive: Archive) -> InventoryRow:
         release = f"{producer} {metadata.get('producer_version', '')}".strip()
         known.facts |= {"release": _short(release), "release_by": NAMED}
     known.look("tensors", lambda: _tensors(archive, list(tensor_pieces(archive))))
+    known.facts["imports"] = imports_of_file(archive)
     return known.row(archive.file, kind, archive.size)
 
 
@@ -315,6 +322,8 @@ def _of_zip(container: Container) -> InventoryRow:
         known.refuse("sizes and tensors", f"they are inside of records that are {NOT_FETCHED}")
     else:
         known.look("tensors", lambda: _tensors(archive, list(record_pieces(Archive(container)))))
+    with suppress(ArchiveError):  # of what cannot be read, which the row has
+        known.facts["imports"] = imports_in(container, kind)
     if embedded and remote:
         known.refuse("embedded companion", f"it is {NOT_FETCHED}")
     return known.row(container.file, kind, container.size)

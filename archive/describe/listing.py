@@ -9,6 +9,7 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.quick_dataclass import dataclass
+from archive.describe.imports import imports_in
 from archive.describe.program_facts import (
     CompiledFacts,
     InstructionFacts,
@@ -34,7 +35,7 @@ from archive.reader.recognition import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from archive.formats.record_kinds import RecordKind
     from archive.io.mapped import Source
@@ -85,6 +86,8 @@ class ZipListing:
         programs: the exported programs by name; empty where there are none.
         compiled: the models that AOTInductor compiled, by name; empty where there are none.
         methods: of an ETRecord, by name; empty where there are none.
+        imports: what Python imports to read its pickles, and ``torch.load`` refuses with ``weights_only``;
+            null where Python reads none of its records, or they are not fetched.
         unread: why tensors, programs, compiled models or methods could not be read; "" where they could.
     """
 
@@ -100,6 +103,7 @@ class ZipListing:
     programs: Mapping[str, ProgramSummary]
     compiled: Mapping[str, CompiledFacts]
     methods: Mapping[str, InstructionFacts]
+    imports: Sequence[str] | None
     unread: str
 
 
@@ -114,8 +118,10 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
         programs: dict[str, ProgramSummary] = {}
         compiled: dict[str, CompiledFacts] = {}
         methods: dict[str, InstructionFacts] = {}
+        imports: Sequence[str] | None = None
         unread, debug_bytes = "", None
         try:
+            imports = imports_in(container, recognised.kind)
             if recognised.kind in SAVED_KINDS:
                 tensors = {
                     name: TensorFacts(one.dtype, one.shape, one.bytes, one.record.removeprefix(DATA_FOLDER))
@@ -146,5 +152,6 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
             programs,
             compiled,
             methods,
+            imports,
             unread,
         )

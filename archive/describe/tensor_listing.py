@@ -9,6 +9,7 @@ from archive.base.bounded import bounded
 from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.quick_dataclass import dataclass
+from archive.describe.imports import imports_of_file
 from archive.describe.listing import FileFacts, TensorFacts
 from archive.describe.sizes.pieces import stored_debug_bytes
 from archive.reader.opening import open as open_archive
@@ -54,6 +55,8 @@ class TensorListing:
         metadata: what it says of the model; NaN and infinite numbers are texts.
         sources: classes whose source is in it.
         records: its records by name.
+        imports: what Python imports to read its pickles, and ``torch.load`` refuses with ``weights_only``;
+            null where Python reads none of it.
         tensors: by their names. The storage of each is a record, or a part of one; "" where there is none.
         executorch_methods: of an ExecuTorch program, by name; empty of other files.
     """
@@ -69,6 +72,7 @@ class TensorListing:
     metadata: Mapping[str, Value]
     sources: Sequence[ClassFacts]
     records: Mapping[str, FileFacts]
+    imports: Sequence[str] | None
     tensors: Mapping[str, TensorFacts]
     executorch_methods: Mapping[str, ExecutorchMethod]
 
@@ -92,6 +96,7 @@ def listed_tensors(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Tensor
             missing=tensor_file.missing,
             metadata=tensor_file.metadata,
             sources=[ClassFacts(one.name, one.file, len(one.text.encode())) for one in tensor_file.sources],
+            imports=imports_of_file(archive),
             records={
                 name: FileFacts(tensor_file.kinds[name], one.size, one.stored_size, one.compression)
                 for name, one in archive.records.items()

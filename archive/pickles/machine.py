@@ -65,9 +65,16 @@ TO_MARK: dict[str, Callable[[list[object]], object]] = {
 IGNORED = {"PROTO", "FRAME", "STOP", "NEXT_BUFFER", "READONLY_BUFFER"}
 
 
-def plain_value(data: memoryview, at: int, named: list[Inert] | None = None) -> tuple[object, int]:
-    """The value of a pickle, described rather than created; and the position after the pickle."""
-    machine = Machine([] if named is None else named)
+def plain_value(
+    data: memoryview, at: int, named: list[Inert] | None = None, imported: set[str] | None = None
+) -> tuple[object, int]:
+    """The value of a pickle, described rather than created; and the position after the pickle.
+
+    Args:
+        named: gets what persistent ids stand for.
+        imported: gets what Python would import to read the pickle, in its value or not, as far as it is read.
+    """
+    machine = Machine([] if named is None else named, imported)
     end = machine.run(data, at)
     return machine.stack[-1], end
 
@@ -113,10 +120,10 @@ class Machine:
         at: the byte of the current instruction.
     """
 
-    def __init__(self, named: list[Inert]) -> None:
+    def __init__(self, named: list[Inert], imported: set[str] | None = None) -> None:
         self.stack: list[Any] = []
         self.at = 0
-        self._named = named
+        self._named, self._imported = named, set[str]() if imported is None else imported
         self.memo: dict[int, object] = {}
 
     @without_collecting()
@@ -242,15 +249,15 @@ class Machine:
                     by_name, arguments = stack.pop(), _arguments(stack.pop())
                     stack.append(Inert(stack.pop(), arguments, pairs=by_name.pairs))
                 case "INST":
-                    stack.append(Inert(_global(argument), self._popped()))
+                    stack.append(Inert(self._global(*argument.split(" ", 1)), self._popped()))
                 case "OBJ":
                     what, *values = self._popped()
                     stack.append(Inert(what, values))
                 case "GLOBAL":
-                    stack.append(_global(argument))
+                    stack.append(self._global(*argument.split(" ", 1)))
                 case "STACK_GLOBAL":
                     inner = stack.pop()
-                    stack.append(Global(str(stack.pop()), str(inner)))
+                    stack.append(self._global(str(stack.pop()), str(inner)))
                 case "APPEND":
                     value = stack.pop()
                     _extend(stack[-1], [value])
@@ -271,9 +278,14 @@ class Machine:
                     self._named.append(value)
                     stack.append(value)
                 case "EXT1" | "EXT2" | "EXT4":
-                    stack.append(Global("extension", str(argument)))
+                    stack.append(self._global("extension", str(argument)))
                 case _:
                     raise KeyError(name)
+
+    def _global(self, module: str, name: str = "") -> Global:
+        found = Global(module, name)
+        self._imported.add(str(found))
+        return found
 
     def _popped(self) -> list[Any]:
         """Take all values above the last mark, and the mark."""
@@ -314,11 +326,6 @@ def _arguments(value: object) -> Sequence[object]:
     if not isinstance(value, tuple | list):
         raise TypeError(f"a call with arguments in a {type(value).__name__}")
     return value
-
-
-def _global(argument: str) -> Global:
-    module, _, name = argument.partition(" ")
-    return Global(module, name)
 
 
 def _pairs(values: list[Any]) -> list[tuple[object, object]]:

@@ -145,6 +145,10 @@ class TensorRecords(Records, Protocol):
         """Sources of classes in it."""
 
     @property
+    def imports(self) -> Sequence[str]:
+        """What Python imports to read its pickles, and ``weights_only`` refuses."""
+
+    @property
     def kinds(self) -> Mapping[str, RecordKind]:
         """The kind of each record."""
 

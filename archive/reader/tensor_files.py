@@ -117,6 +117,7 @@ class ModelFile:
         self.file = mapped.name
         self.recognised = Recognised(kind, described.what)
         self.metadata, self.sources, self.padding = described.metadata, described.sources, described.padding
+        self.imports = described.imports
         self.is_big_endian, self.version = described.is_big_endian, described.version
         record = partial(self._record, mapped)
         self.own = {name: record(name, part) for name, part in described.records.items()}
@@ -257,6 +258,7 @@ class ShardedModel:
     storages: Mapping[str, tuple[ReadableRecord, RecordSpan]] = {}
     missing: Sequence[str] = ()
     sources: Sequence[ClassSource] = ()
+    imports: Sequence[str] = ()
 
     def __init__(self, mapped: Mapped | Fetched, opened: Callable[[Mapped | Fetched], Archive]) -> None:
         from archive.formats.tensor_files.hugging_face import read_index  # noqa: PLC0415 (few files are some)

@@ -76,8 +76,7 @@ def inspection_text(facts: Inspection) -> Printed:
         f"{counted(facts.rows, 'source range')} in {counted(facts.sources, 'source')}, {_handles(facts)}",
     ]
     head = [f"{facts.file}: {facts.size:,} bytes, {what}", *([] if is_of_programs else of_torchscript), ""]
-    if facts.advice:
-        head.insert(1, facts.advice)
+    head[1:1] = [*([facts.advice] if facts.advice else []), *_imports(facts.imports)]
     tail = [""]
     if facts.handles:
         tail.append(f"debug handles: {runs(facts.handles)}")
@@ -168,12 +167,21 @@ def contents_text(facts: Contents) -> Printed:
 # --- a file of tensors that isn't a zip
 
 
+def _imports(names: Sequence[str] | None) -> list[str]:
+    """A line about what the pickles import, if ``weights_only`` refuses it."""
+    if not names:
+        return []
+    some = first_of([one_line(name) for name in names], "names")
+    return [f"its pickles import {some}: `torch.load` refuses that with `weights_only`, and else runs it"]
+
+
 def tensors_text(facts: TensorListing) -> Printed:
     """A listing as text: what it says of the model, its tensors, and its other records."""
     head = [f"{facts.file}: {facts.size:,} bytes, {facts.what}", facts.advice]
     if len(facts.files) > 1:
         others = [f"{one_line(name)} ({size:,} bytes)" for name, size in facts.files.items()]
         head.append(f"in {counted(len(others), 'file')}: {first_of(others, 'files')}")
+    head += _imports(facts.imports)
     if facts.missing:
         missing = first_of([one_line(name) for name in facts.missing], "files")
         head.append(f"not there: {missing}; tensors in it have no storage here")
@@ -223,6 +231,7 @@ def _executorch_tables(methods: Mapping[str, ExecutorchMethod]) -> Iterator[str 
 def listing_text(facts: ZipListing) -> Printed:
     """A listing as text: the zip's kind, its tensors, and its files."""
     head = [f"{facts.file}: {facts.size:,} bytes, {facts.what}", facts.advice]
+    head += _imports(facts.imports)
     if facts.unread:
         head.append(f"its {HELD.get(facts.kind, 'tensors')} are not known: {facts.unread}")
     files = FittedTable([("file", "name"), *_RECORD[1:]])

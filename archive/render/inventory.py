@@ -6,7 +6,7 @@ import json
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from archive.base.errors import counted
+from archive.base.errors import counted, one_line
 from archive.describe.inventory import InventoryRow
 from archive.describe.totals import MOST_GROUPS, SUMS, largest, numbers, remarks, same_words
 from archive.formats.release_label import LABEL_TEXT
@@ -14,7 +14,7 @@ from archive.reader.recognition import FileKind
 from archive.render.as_json import as_json
 from archive.render.fitted_table import TOTAL, FittedTable
 from archive.render.rows import FactsTable
-from archive.render.texts import share
+from archive.render.texts import first_of, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,6 +63,8 @@ def row_text(row: InventoryRow) -> str:
         parts.append(f"leaks: {_counts(row.leaks)}")
     if row.findings is not None:
         parts.append(f"verify: {_counts(row.findings)}")
+    if row.imports:
+        parts.append(f"imports {first_of([one_line(name) for name in row.imports], 'names')}")
     if row.same_as:
         parts.append(same_words(row, row.same_as))
     return ", ".join([*parts, *(f"not read: {why}" for why in row.unread)])

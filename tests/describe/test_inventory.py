@@ -450,3 +450,21 @@ def test_a_file_that_is_written_to_while_it_is_read_has_no_row(tmp_path: Path) -
 
     with mock.patch("archive.compare.digest.digest", written), pytest.raises(ArchiveError, match="changed"):
         inventoried(path, more=[QUESTIONS["digest"]])
+
+
+def test_rows_have_the_gravest_findings_in_words() -> None:
+    damaged = bytearray(STACK.read_bytes())
+    with archive.open(STACK) as opened:
+        places = [record.place.data for record in opened.container.records.values() if record.size]
+    for place in places:
+        damaged[place] ^= 1
+    row = inventoried(bytes(damaged), more=[QUESTIONS["verify"]])
+    found = archive.verify(bytes(damaged))
+    assert row.findings is not None
+    assert sum(row.findings.values()) == len(found) > len(row.texts) == 6
+    assert all(text.startswith("error: ") and len(text) <= 240 for text in row.texts[:5])
+    assert row.texts[5] == f"… and {len(found) - 5} more"
+    (only,) = inventoried(tampered(STACK, {"version": b"x"}), more=[QUESTIONS["verify"]]).texts
+    assert only == "error: version: expected a number, found b'x'"
+    assert inventoried(STACK, more=[QUESTIONS["verify"]]).texts == []
+    assert inventoried(STACK).texts == ()

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import archive
 from archive.check.program_loader import TYPES
-from archive.check.programs import PLAIN
 from archive.check.registered import NAMESPACES
 from archive.check.verify import verify
 from archive.container.write import new_member
 from archive.formats.exported import schema
+from archive.formats.imported import PLAIN
 from tests.support.broken_programs import (
     BROKEN,
     GONE,

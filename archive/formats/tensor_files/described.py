@@ -123,6 +123,7 @@ class TensorFile:
         metadata: what the file says of the model; for arrays, how many values they have.
         external: of tensors in other files, where they lie; the records of these are "".
         sources: of classes, where whole modules were saved.
+        imports: what Python imports to read it, and ``weights_only`` refuses.
         padding: bytes that only align others.
         is_big_endian: whether the elements are big-endian.
         version: of the format; None if its files have none.
@@ -134,6 +135,7 @@ class TensorFile:
     metadata: Mapping[str, Value] = field(default_factory=dict)
     external: Mapping[str, External] = field(default_factory=dict)
     sources: Sequence[ClassSource] = ()
+    imports: Sequence[str] = ()
     padding: int = 0
     is_big_endian: bool = False
     version: int | None = None

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base import memory
 from archive.base.errors import ArchiveError, LimitError, counted, shown
+from archive.formats.imported import imports_among
 from archive.formats.record_kinds import DATA, DATA_FOLDER, RecordKind
 from archive.formats.schema.fixed import Layout
 from archive.formats.schema.words import Int64sb, Int64sl, Struct
@@ -81,6 +82,7 @@ class _Pickles(NamedTuple):
     keys: Sequence[str]
     is_little: bool
     end: int
+    imports: Sequence[str]
 
 
 class LegacyFile(NamedTuple):
@@ -111,6 +113,7 @@ def read_legacy_save(data: Bytes) -> LegacyFile:
         {HEADER: FileRecord(RecordKind.HEADER, around), **records},
         {},
         sources=tuple(_sources(pickles.named)),
+        imports=pickles.imports,
     )
     return LegacyFile(file, pickles.object)
 
@@ -118,11 +121,12 @@ def read_legacy_save(data: Bytes) -> LegacyFile:
 def _pickles(head: memoryview, size: int) -> _Pickles:
     """The values of the pickles, from the first bytes of a file."""
     named: list[Inert] = []
+    imported = set[str]()
     values: list[object] = []
     ends = [0]
     for _ in range(PICKLES):
         try:
-            value, end = plain_value(head, ends[-1], named)
+            value, end = plain_value(head, ends[-1], named, imported)
         except LimitError:
             raise
         except ArchiveError as error:
@@ -139,7 +143,8 @@ def _pickles(head: memoryview, size: int) -> _Pickles:
         raise ArchiveError(place="the keys of storages", expected="a list of texts", found=shown(keys))
     facts = system.pairs if isinstance(system, Inert) else ()
     is_little = all(value is not False for key, value in facts if key == "little_endian")
-    return _Pickles(saved, named, (ends[3], ends[4]), [str(key) for key in keys], is_little, ends[-1])
+    place, texts, imports = (ends[3], ends[4]), [str(key) for key in keys], imports_among(imported)
+    return _Pickles(saved, named, place, texts, is_little, ends[-1], imports)
 
 
 class _Storage(NamedTuple):

@@ -35,6 +35,7 @@ from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import bytes_after, has_end, names_only, read_end
 from archive.container.headers import FLAG_UTF8, LOCAL
+from archive.formats.imported import imports_among
 from archive.formats.method_handles import METHOD_RECORDS
 from archive.formats.record_kinds import (
     BYTECODE,
@@ -91,7 +92,7 @@ from archive.reader.recognition.kinds import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from archive.formats.tensors.tensor import Tensor
@@ -122,6 +123,7 @@ __all__ = [
     "Recognised",
     "check_companion",
     "head_kind",
+    "imports_of",
     "is_packaged_pickle",
     "is_saved_dict",
     "is_slim",
@@ -150,9 +152,10 @@ SPLIT_OFF, TAKEN_OUT, NOT_THERE = "was split off", "was taken out", "was taken o
 FOLDER = "PyTorch wants them in one folder, so zip that folder"
 FOLDERS = "this tool wants all files in one folder, so zip that folder alone"
 SAVED_OBJECT = "an object saved by torch.save"
-BY_NAMES, SAVED, IS_DICT, TENSORS_OF = "kind", "kind of what was saved", "a dict was saved", "tensors of "
+BY_NAMES, SAVED, IS_DICT = "kind", "kind of what was saved", "a dict was saved"
+TENSORS_OF, IMPORTS_OF = "tensors of ", "imports of "
 MANY_SAVED = "an object of many records was saved"
-"""The names of what is found in a file's bytes; ``TENSORS_OF`` is followed by the record of a pickle."""
+"""The names of what is found in a file's bytes; after the last two comes the record of a pickle."""
 REFUSED_PICKLE = 1 << 16
 """Bytes of a pickle by ``torch.save`` that is read to name its object, though the file is refused."""
 REFUSED_ENTRIES = 1_000
@@ -475,10 +478,22 @@ def unpickled(container: Container, name: str = DATA) -> object:
     """The value of a pickle that Python wrote, described rather than created."""
     from archive.pickles.machine import plain_value  # noqa: PLC0415 (the same)
 
-    record = container.records[name]
-    with in_file(container.file, name):
-        value, _ = plain_value(record.view(), 0)
-        return value
+    record, imported = container.records[name], set[str]()
+    try:
+        with in_file(container.file, name):
+            value, _ = plain_value(record.view(), 0, imported=imported)
+            return value
+    finally:
+        container.found[IMPORTS_OF + name] = imports_among(imported)
+
+
+def imports_of(container: Container, name: str = DATA) -> Sequence[str]:
+    """What Python imports for a pickle and ``weights_only`` refuses; of a broken one, up to the fault."""
+    if IMPORTS_OF + name not in container.found:
+        with memory.part(), suppress(ArchiveError):
+            unpickled(container, name)
+    found: Sequence[str] = container.found[IMPORTS_OF + name]
+    return found
 
 
 def _package(container: Container) -> Recognised:
