@@ -32,6 +32,8 @@ column, then ``coding`` of each, and so on. Columns are in the order of their nu
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -97,6 +99,7 @@ EMPTY = EncodedColumn(Transform.SAME, zigzag=False, width=0, start=0, data=b"")
 """A column of no rows."""
 
 
+@lru_cache(maxsize=256)
 def parse_coding(coding: int) -> tuple[int, bool, int]:
     """The number of the transform, whether residuals are zigzag coded, and their width."""
     transform, rest = divmod(coding, TRANSFORM)
@@ -175,9 +178,13 @@ def decoded(encoded: EncodedColumn, count: int) -> Ints:
         raise ArchiveError(expected="a start of 64 bits", found=hex(start)[:20])
     if transform is Transform.SAME:
         return np.full(count, start, np.int64)
-    words = np.zeros((count, VALUE_WIDTH), np.uint8)
-    words[:, :width] = np.frombuffer(data, np.uint8).reshape(width, count).T
-    coded = words.view("<u8").ravel()
+    planes = np.frombuffer(data, np.uint8)
+    if width == 1:
+        coded = planes.astype(np.uint64)
+    else:
+        words = np.zeros((count, VALUE_WIDTH), np.uint8)
+        words[:, :width] = planes.reshape(width, count).T
+        coded = words.view("<u8").ravel()
     if zigzag:
         negative = np.flatnonzero(coded & 1)
         coded >>= 1
@@ -270,15 +277,8 @@ def parse_lines(body: memoryview) -> tuple[list[ColumnLine], int]:
 
 def _numbers(body: memoryview) -> tuple[list[int], int]:
     """The numbers of the columns, at most one more than exist, and where they end."""
-    numbers: list[int] = []
-    at, number = 0, 0
-    while len(numbers) <= len(COLUMNS):
-        (step,), at = LINE.read_field("step", body, at, 1)
-        if not step:
-            break
-        number += step
-        numbers.append(number)
-    return numbers, at
+    steps, at = LINE.read_until(0, "step", body, 0, len(COLUMNS) + 1)
+    return list(accumulate(steps)), at
 
 
 def _line(number: int, coding: int, rows: int, start: int) -> ColumnLine:

@@ -257,7 +257,7 @@ class PackedColumns(Mapping[str, "ColumnReader"]):
             memory.lent(3 * size, "values"),
         ):  # its bytes, and the steps of the transform
             data = bytes(self._body[line.begin : line.end])
-            return WholeColumn(decoded(line.encoded._replace(data=data), line.rows))
+            return WholeColumn(decoded(EncodedColumn(*line.encoded[:-1], data), line.rows))
 
     def parts(self) -> dict[str, bytes]:
         """The solid section, cut into its lines, columns and raw records."""

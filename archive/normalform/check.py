@@ -161,32 +161,34 @@ def _expect(columns: Columns, name: str) -> None:
 
 def _sizes(columns: Columns) -> dict[str, int]:
     """The number of rows of each table; refuse tables whose columns differ in it."""
-    sizes: dict[str, int] = {}
-    for column in COLUMNS:
-        values = columns.get(column.name)
-        if values is not None:
-            count = sizes.setdefault(column.table, len(values))
-            if count != len(values):
-                raise ArchiveError(place=column.name, expected=f"{count} rows", found=str(len(values)))
+    sizes = {BY_NAME[name].table: len(values) for name, values in columns.items()}
+    if any(sizes[BY_NAME[name].table] != len(values) for name, values in columns.items()):
+        firsts_of: dict[str, int] = {}
+        for column in COLUMNS:
+            rows = len(columns.get(column.name, ()))
+            if column.name in columns and firsts_of.setdefault(column.table, rows) != rows:
+                expected = f"{firsts_of[column.table]} rows"
+                raise ArchiveError(place=column.name, expected=expected, found=str(rows))
     return sizes
 
 
 def _check_values(column: Column, values: Ints, sizes: dict[str, int]) -> None:
+    low = column.low
+    high = column.high if column.refers is None else sizes.get(column.refers, 0)
+    if not len(values) or ((low is None or values.min() >= low) and (high is None or values.max() < high)):
+        return
     wrong = np.zeros(len(values), np.bool_)
     expected = "a number"
-    if column.low is not None:
-        wrong |= values < column.low
-        expected += f" from {column.low} on"
-    if column.high is not None:
-        wrong |= values >= column.high
-        expected += f" to {column.high - 1}"
-    if column.refers is not None:
-        high = sizes.get(column.refers, 0)
+    if low is not None:
+        wrong |= values < low
+        expected += f" from {low} on"
+    if high is not None:
         wrong |= values >= high
+        expected += f" to {high - 1}"
+    if column.refers is not None:
         expected = f"one of {high} rows of {column.refers}"
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise ArchiveError(place=f"{column.name}, row {row}", expected=expected, found=str(int(values[row])))
+    row = int(np.flatnonzero(wrong)[0])
+    raise ArchiveError(place=f"{column.name}, row {row}", expected=expected, found=str(int(values[row])))
 
 
 def _check_before(name: str, columns: Columns) -> None:

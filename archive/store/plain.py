@@ -8,10 +8,11 @@ compressed again, so that the companion comes back to the byte.
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError
-from archive.companion.codecs import STRONGEST, Codec, compressed, inflated
+from archive.companion.codecs import SMALL, STRONGEST, Codec, compressed, inflated
 from archive.companion.layout import CompanionLayout, SectionLine, check_crc, read_directory, written
 from archive.normalform.columns import SOLID, STRINGS
 
@@ -108,4 +109,12 @@ def _level(codec: int, data: bytes, stored: bytes) -> int:
     """The level by which a codec gives the stored bytes again; ``AS_STORED`` where none does."""
     if data == stored:
         return AS_STORED
+    return (_level_of_little if len(data) <= SMALL else _level_tried)(codec, data, stored)
+
+
+def _level_tried(codec: int, data: bytes, stored: bytes) -> int:
     return next((level for level in LEVELS if compressed(data, level, Codec(codec))[1] == stored), AS_STORED)
+
+
+_level_of_little = lru_cache(maxsize=64)(_level_tried)
+"""The same, of the last ones: models that were trained anew have the same texts."""

@@ -144,6 +144,21 @@ class VariableLayout:
             raise _in_field(error, name) from None
         return values, at
 
+    def read_until(
+        self, last: object, name: str, data: memoryview | bytes, at: int, most: int
+    ) -> tuple[list[Any], int]:
+        """The same of one field up to a value, which is left out, or of ``most`` headers."""
+        values, read = list[Any](), self.fields[name].read
+        try:
+            while len(values) < most:
+                value, at = read(data, at)
+                if value == last:
+                    break
+                values.append(value)
+        except ArchiveError as error:
+            raise _in_field(error, name) from None
+        return values, at
+
     def build(self, **values: object) -> bytes:
         """The bytes of a header with these values, all of them."""
         return self.pack(self.row(**values))
