@@ -164,6 +164,7 @@ def _staying(saved: SavedTexts, values: Mapping[str, str]) -> list[RedactionText
             letters.append((at, content.replace(" ", "."), "the name of a class or function"))
         else:
             letters.append((at, content, "in bytes, or in a text of Python 2"))
+    letters += saved.paths
     stays: list[RedactionText] = []
     for at, content, why in letters:
         for value in values:

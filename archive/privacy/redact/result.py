@@ -205,6 +205,12 @@ def proven(
     remaining = [RedactionText(what, decoded(text), place) for (what, text), place in found.items()]
     remaining += removed.remaining
     remaining += [finding for text, finding in judgement.left.items() if text not in texts]
+    for text in sorted(removed.texts - texts - {text for _, text in stays}):
+        for finding in judgement.kept:
+            if decoded(text) in finding.text:  # put together, of parts that no search finds as one text
+                found["text", text] = finding.place
+                remaining.append(RedactionText("text", decoded(text), f"{finding.place}, in parts"))
+                break
     problems = [
         *judgement.unlisted,
         *(f"not searched: {record}" for record in proof.unread),

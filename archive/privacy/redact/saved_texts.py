@@ -10,7 +10,8 @@ is one instruction, which the memo has; so it has all their uses.
 ``OrderedDict`` and ``defaultdict``, and attributes of ``OrderedDict``, ``argparse.Namespace`` and
 ``types.SimpleNamespace``. All else may be *needed* to load it: names of classes, functions and attributes,
 parts of storages' ids, arguments of every other call, and states of all other objects, with which their
-classes may do anything. A text that is not known to be data counts as needed.
+classes may do anything. A text that is not known to be data counts as needed. What ``pathlib`` makes of its
+arguments, no instruction has as a whole.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import pickletools
 from collections import deque
 from itertools import chain, pairwise
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base import memory
@@ -36,6 +38,12 @@ FRAME_BYTES = 9
 CALLS = {"REDUCE", "NEWOBJ", "NEWOBJ_EX", "INST", "OBJ", "BINPERSID"}
 WITH_ATTRIBUTES = (DICTS[1], Global("argparse", "Namespace"), Global("types", "SimpleNamespace"))
 UNKNOWN = "part of nothing that is loaded"
+PATHS: dict[str, type[PurePath]] = {
+    f"{pure}{system}Path": of_system
+    for pure in ("", "Pure")
+    for system, of_system in (("", PurePosixPath), ("Posix", PurePosixPath), ("Windows", PureWindowsPath))
+}
+"""Classes of ``pathlib`` in pickles, and what puts their parts together."""
 
 
 class SavedText(str):
@@ -77,12 +85,27 @@ class Fixed(NamedTuple):
     content: str | bytes | bytearray
 
 
+class PathOfParts(NamedTuple):
+    """A path that loading makes of several texts.
+
+    Attributes:
+        at: the byte of its first text's instruction.
+        path: the path.
+        why: why its texts stay.
+    """
+
+    at: int
+    path: str
+    why: str
+
+
 class SavedTexts(NamedTuple):
     """The texts of a pickle.
 
     Attributes:
         texts: in the pickle's order.
         fixed: other letters.
+        paths: those that loading makes of several texts.
         keys: the keys of each dict, and the elements of each set, that are data.
         protocol: of the pickle.
         frames: the first byte in each frame, and the one after the last.
@@ -90,6 +113,7 @@ class SavedTexts(NamedTuple):
 
     texts: Sequence[SavedText]
     fixed: Sequence[Fixed]
+    paths: Sequence[PathOfParts]
     keys: Sequence[Sequence[object]]
     protocol: int
     frames: Sequence[tuple[int, int]]
@@ -106,7 +130,7 @@ def texts_of(data: memoryview) -> SavedTexts:
         for name, _ in state.pairs:
             _mark_needed(name, "the name of an attribute", machine.seen)
     keys = list(_mark_data(machine.stack[-1], machine.seen))
-    return SavedTexts(machine.texts, machine.fixed, keys, machine.protocol, machine.frames)
+    return SavedTexts(machine.texts, machine.fixed, machine.paths, keys, machine.protocol, machine.frames)
 
 
 class _TextMachine(Machine):
@@ -118,6 +142,7 @@ class _TextMachine(Machine):
         self.protocol = 0
         self.texts: list[SavedText] = []
         self.fixed: list[Fixed] = []
+        self.paths: list[PathOfParts] = []
         self.frames: list[tuple[int, int]] = []
         self.needed: list[tuple[object, str]] = []
         self.attributes: list[Inert] = []
@@ -155,8 +180,18 @@ class _TextMachine(Machine):
         if made.what == "persistent":
             self.needed += [(value, "part of a storage's id") for value in made.arguments]
         elif set_of(made) is None:
+            why = f"an argument of {_words(made.what)}"
             self.needed.append((made.what, "what is called"))
-            self.needed += [(value, f"an argument of {_words(made.what)}") for value in made.arguments]
+            self.needed += [(value, why) for value in made.arguments]
+            self._note_path(made, why)
+
+    def _note_path(self, made: Inert, why: str) -> None:
+        match made:
+            case Inert(what=Global(module=module, name=name), arguments=[SavedText(), _, *_] as parts):
+                if name in PATHS and module.partition(".")[0] == "pathlib":
+                    texts = [part for part in parts if isinstance(part, SavedText)]
+                    memory.take(memory.ROW + sum(map(len, texts)), "paths in parts")
+                    self.paths.append(PathOfParts(texts[0].at, str(PATHS[name](*texts)), f"{why}, in parts"))
 
     def _note_state(self, built: object, state: object) -> None:
         what = built.what if isinstance(built, Inert) else None

@@ -13,6 +13,7 @@ import re
 import zipfile
 from argparse import Namespace
 from collections import OrderedDict
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 from unittest import mock
 
@@ -24,7 +25,7 @@ from torch.utils.serialization import config as serialization
 
 import archive
 from archive import CheckpointRedaction
-from archive.base.errors import ArchiveError, ImpossibleError, LimitError
+from archive.base.errors import ArchiveError, ImpossibleError, LimitError, one_line
 from archive.container.container import Container
 from archive.container.write import alignment_of, member_from, new_member, write_archive
 from tests.support.commands import run
@@ -201,6 +202,29 @@ def test_what_is_needed_is_refused_with_its_place_and_nothing_is_written(
     result = archive.redact_checkpoint(file, out, replace=[pair], partial=True)
     assert not result.is_clean
     assert same(loaded(out.read_bytes()), loaded(file.read_bytes()))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (PurePosixPath("/mnt/scratch/ann/net.py"), "/mnt/scratch/ann/net.py"),
+        ([PurePosixPath("data/of/ann/net.py")], "data/of/ann/net.py"),
+        (PureWindowsPath(r"C:\data\ann\net.py"), r"C:\data\ann\net.py"),
+        (["/", "home", "ann", "net.py"], "/home/ann/net.py"),
+        (("C:", "Users", "ann", "net.py"), r"C:\Users\ann\net.py"),
+        (json.dumps(["/", "home", "ann", "net.py"]), "/home/ann/net.py"),
+    ],
+    ids=str,
+)
+def test_a_path_that_stands_in_parts_is_refused_by_each_text_that_it_has(
+    value: object, path: str, protocol: int
+) -> None:
+    data = saved({"of": value}, protocol)
+    for text in {path[begin:] for begin in range(len(path) - 8)}:
+        with pytest.raises(ImpossibleError, match=rf"left: text {re.escape(one_line(text))} in data"):
+            redacted(data, f"{text}=x")
+    assert redacted(data, f"{path}s=x")[1].absent == (f"{path}s",)
 
 
 def test_a_text_that_stays_counts_once_wherever_it_stands(tmp_path: Path) -> None:
