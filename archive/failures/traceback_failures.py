@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from archive.reader.facts import Facts
 
 UNCHECKED = "nothing proves it: not checked against the model's code, which a companion doesn't have"
+OF_OTHER_CODE = "the companion is another build's, unless its archive beside it shows the same code"
+"""Of what failed, the innermost frame. Those above it may be without source: tracing gives calls none."""
 FRAMELESS_NOTE = "PyTorch printed no frame here, so nothing says which line of the model failed"
 """Of an instruction without a source range of its own, as one that unpacks a list."""
 TORN_NOTE = "a traceback that breaks off within its first frame, or has lines of others in it"
@@ -90,6 +92,10 @@ class TracebackFailure(Failure):
             return Answer(traceback, None, ((0, why),)) if why else None
         if foreign := next((frame for frame in frames if frame.is_foreign), None):
             return Answer(traceback, None, ((foreign.first, foreign.problem),))
+        innermost = frames[-1]
+        if model.made(ModelCode).is_unchecked and not (innermost.is_placed or traceback.cut):
+            note = innermost.first, f"{innermost.problem}; {OF_OTHER_CODE}"
+            return Answer(traceback, None, (note,), is_possible=True, is_unproven=True)
         if not any(frame.original for frame in frames):
             why = why_no_ranges(model.archive)
             note = frames[0].first, why or frames[0].problem
@@ -218,7 +224,9 @@ def _of_possible_code(traceback: Traceback, model: OneModel) -> Answer:
 def _of_code(traceback: Traceback, model: OneModel) -> Answer:
     """The answer to a traceback of the model's code, of which a frame has a source range."""
     notes = [
-        (frame.first, frame.problem) for frame in traceback.frames if frame.is_serialized and frame.problem
+        (frame.first, frame.problem)
+        for frame in traceback.frames
+        if frame.is_serialized and not frame.original
     ]
     try:
         original = _original(traceback, model)

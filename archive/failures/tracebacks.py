@@ -76,6 +76,11 @@ class LoggedFrame:
     is_foreign: bool
 
     @property
+    def is_placed(self) -> bool:
+        """Whether the model knows a line of source that it comes from."""
+        return self.original is not None and not self.original.source.is_null
+
+    @property
     def is_serialized(self) -> bool:
         """Whether the frame's file is a code record's."""
         return self.file.startswith(CODE_FOLDERS)
@@ -162,7 +167,8 @@ class Traceback:
             pairs = enumerate(zip(code.as_written(header, logged[1:]), logged, strict=True), first)
             self.renamed |= {at: own for at, (own, line) in pairs if own != line}
         original = code.original(number, first_column) if fits else None
-        problem = "" if original else problem_of(code, other or number, [] if other else shown, fits=fits)
+        is_placed = original is not None and not original.source.is_null
+        problem = "" if is_placed else problem_of(code, other or number, [] if other else shown, fits=fits)
         function = header["function"] or b""
         if original and function:
             function = code.function(number, function)

@@ -21,8 +21,9 @@ from archive.failures.code_records import CodeLines, FrameCode
 from archive.failures.explainer import OF_ONE, LogExplainer
 from archive.failures.failure import place_of
 from archive.failures.printed import FRAME_HEADER, RANGE_MARKING
-from archive.failures.traceback_failures import FRAMELESS_NOTE, TracebackFailure
+from archive.failures.traceback_failures import FRAMELESS_NOTE, OF_OTHER_CODE, TracebackFailure
 from archive.failures.tracebacks import CUT_NOTE, Traceback
+from archive.formats.record_kinds import is_code
 from archive.reader.lacking import REMEDY, why_no_ranges
 from tests.support.halves import halves
 from tests.support.reports import Report, case, explained, stream
@@ -131,6 +132,24 @@ def test_any_range_of_the_code_is_found_again(stack: archive.Archive, start: int
         SERIALIZED + frame + frame + ORIGINAL + (b"" if span is None else excerpt(span, b"f") * 2) + END
     )
     assert explained(HEADING + frame + frame + END, stack).text == expected
+
+
+@pytest.mark.parametrize("report", [JIT, TRACED], ids=lambda report: report.path.name)
+def test_a_companion_alone_explains_what_failed_by_its_source_and_nothing_without(report: Report) -> None:
+    outcomes = set()
+    with archive.open(report.path) as whole, archive.open(halves(report.path).companion) as companion:
+        for name in filter(is_code, whole.records):
+            code = bytes(whole.records[name].view())
+            for word in re.finditer(rb"[\w.]+", code):
+                span = whole.locate(name, word.start())
+                source = Source(cast("StringView", code), cast("StringView", name.encode()), 1)
+                log = HEADING + excerpt(SourceRange(source, *word.span()), b"f") + END
+                has_source = span is not None and not span.source.is_null
+                text, done, unknown, notes = explained(log, companion)
+                assert (done, unknown, text != log) == (has_source, not has_source, has_source)
+                assert has_source != (OF_OTHER_CODE in notes[0])
+                outcomes.add(done)
+    assert outcomes == {0, 1}
 
 
 def test_frames_of_another_model_stay() -> None:
@@ -402,7 +421,12 @@ def test_a_companion_alone_explains_a_cut_failure_above_the_next_line_of_the_log
     lines = lines_of(report)
     with archive.open(halves(report.path).companion) as companion:
         for stop in [at for at, line in enumerate(lines, 1) if line.endswith(b"<--- HERE")]:
-            text, done, unknown, _ = explained(log_of(*lines[:stop], OTHER), companion)
+            log = log_of(*lines[:stop], OTHER)
+            text, done, unknown, notes = explained(log, companion)
+            if OF_OTHER_CODE in notes[-1]:  # a call that tracing gave no source, with nothing below it
+                assert (text, done, unknown) == (log, 0, 1)
+                assert stop < len(lines) - 1
+                continue
             found = text.split(b"\n")[:-1]
             assert (done, unknown, found[-1]) == (1, 0, OTHER)
             assert found[1 : found.index(ORIGINAL_LINE) - 1] == lines[1:stop]
