@@ -84,6 +84,13 @@ def test_outside_of_test_cases_each_failure_counts() -> None:
     assert counted(on_terminal(failed(TRACED), out=True, colour=False) + ended + text * 2) == (3, 1, 4)
 
 
+@pytest.mark.parametrize(("lines", "count"), [(1_000, 1), (40_000, 2)])
+def test_far_below_its_heading_nobody_knows_the_case(lines: int, count: int) -> None:
+    between = "".join(f"step {number:,} of a long training is done\n" for number in range(lines))
+    log = f"______ test_it ______\n{failed(TRACED)}\n{between}{failed(TRACED)}\n"
+    assert counted(log)[0] == count
+
+
 def test_handles_that_a_case_shows_in_any_form_are_one_failure() -> None:
     log = junit(failed(OTHER), message=True, cut=False, out=True, native=False)
     assert counted(log + "\n", OTHER)[:2] == (1, 1)
