@@ -19,12 +19,15 @@ from archive.base.errors import ArchiveError
 from archive.compare.digest.values import PIECE
 from tests.support import onnx_bytes
 from tests.support.commands import run
-from tests.support.corpus import KINDS, ORACLES
+from tests.support.corpus import FIXTURES, KINDS, ORACLES
 from tests.support.sampling import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+ETRECORDS = [path for path in sorted(FIXTURES.rglob("*.etrecord")) if path.stem != "sized"]
+"""Those with weights."""
 
     Arrays = Mapping[str, np.ndarray]
 
@@ -237,3 +240,14 @@ def test_what_is_not_in_the_file_has_no_digest(tmp_path: Path) -> None:
 def test_a_file_of_tensors_has_no_digest_of_a_model() -> None:
     with pytest.raises(ArchiveError, match="`digest --of weights` is of these"):
         archive.digest(KINDS / "tensors.safetensors")
+
+
+@pytest.mark.parametrize("path", ETRECORDS, ids=lambda path: path.stem)
+def test_weights_of_an_etrecord_are_the_models(path: Path) -> None:
+    found = archive.digest(path, of="weights")
+    assert not any(":" in name for name in found.parts)
+    assert found.left_out == 0
+    with archive.open(path) as opened:
+        heads = {name.partition(":")[0] for name in opened.tensors if "_state_dict:" in name}
+    head = "exported_program_state_dict" if "exported_program_state_dict" in heads else heads.pop()
+    assert found.parts == archive.digest(path, of="weights", prefix=f"{head}:").parts

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+from typing import TYPE_CHECKING
 
 import pytest
 
 from archive import LeakKind, leaks
 from archive import open as open_archive
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytest.importorskip("torch", exc_type=ImportError)
 
@@ -56,3 +60,23 @@ def test_operators_that_pytorch_has_in_torchscript_are_none() -> None:
         "def forward(self, x: torch.Tensor) -> torch.Tensor:",
         "return 2 / x.mH + (3.0 - x).T",
     ]
+
+
+def test_lines_that_lowering_writes_are_nobodys(tmp_path: Path) -> None:
+    from archive.backend import lower  # noqa: PLC0415 (needs PyTorch)
+    from archive.backend.example import Classifier  # noqa: PLC0415 (the same)
+
+    model = Classifier().eval()
+    model.features = lower(model.features, "aten")
+    path = tmp_path / "model.pt"
+    torch.jit.script(model).save(str(path))
+    with open_archive(path) as opened:
+        code = b"".join(bytes(record.view()) for name, record in opened.records.items() if "Lowered" in name)
+    lines = [line for line in code.decode("utf-8", "replace").splitlines() if "# debug handle" in line]
+    assert len(lines) > 50
+    listed = {one.text for one in leaks(path).counted() if one.kind is LeakKind.SOURCE}
+    assert "return self.head(self.features(image))" in listed, "the model's own line"
+    generated = {line for line in listed if "# debug handle" in line}
+    assert generated, "the texts of the model's errors are in some"
+    assert all("'" in line or '"' in line for line in generated)
+    assert not {line for line in listed if "self.__constants" in line or "__is_available()" in line}

@@ -11,6 +11,7 @@ A part is a tensor, called by its name. Its digest is the sha256 of a line and t
 So order, strides, shared storages, byte order, gradients and the places of elements do not count. Names do:
 formats that rename tensors, as most GGUF files, have digests of their own. So do files that leave out a name
 of tied weights. A sparse tensor is its parts, ``w.indices`` and ``w.values``; its sizes do not count.
+The weights of an ETRecord are those of its exported program, by their names in the model.
 In a whole module, tensors in attributes that aren't parameters or buffers count, too.
 
 Constants of code and of exported programs, which PyTorch numbers, aren't weights, nor is what an exported
@@ -31,13 +32,18 @@ from archive.compare.digest.parts import NO_MODULE
 from archive.compare.digest.values import TensorDigests
 from archive.formats.record_kinds import BLOBS, NAMED
 from archive.formats.tensors.exported import CONSTANTS
-from archive.reader.recognition import ARCHIVE_KINDS, PACKAGE_KINDS, PROGRAM_KINDS
+from archive.reader.recognition import ARCHIVE_KINDS, PACKAGE_KINDS, PROGRAM_KINDS, FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
+
+
+IN_STATE_DICT = "_state_dict:"
+"""Ends what an ETRecord has before the names of weights."""
+MODELS_DICT = f"exported_program{IN_STATE_DICT}"
 
 
 class Weights(NamedTuple):
@@ -53,6 +59,8 @@ def weights(archive: Archive, prefix: str) -> Weights:
         why = "backends compiled parts of it, whose weights have no names: only the model has a digest"
         raise ArchiveError(why, file=archive.file)
     named = dict(named_weights(archive))
+    if not prefix and (prefix := _state_dict(archive, named)):
+        named = {name: tensor for name, tensor in named.items() if name.startswith(prefix)}
     wrapped = [name for name in named if name.startswith(prefix)] or list(named)
     if not wrapped:
         raise ArchiveError("has no weights", file=archive.file)
@@ -63,6 +71,17 @@ def weights(archive: Archive, prefix: str) -> Weights:
         with in_file(archive.file):
             parts[escaped_name(name[cut:])] = _digest(name, named[name], digests)
     return Weights(parts, len(named) - len(wrapped))
+
+
+def _state_dict(archive: Archive, names: Collection[str]) -> str:
+    """What precedes the names of the model's own weights in an ETRecord; "" of other files.
+
+    The exported program's state dict is the model's; without it, the only one is.
+    """
+    if archive.recognised.kind is not FileKind.ETRECORD:
+        return ""
+    dicts = {"".join(name.partition(IN_STATE_DICT)[:2]) for name in names if IN_STATE_DICT in name}
+    return MODELS_DICT if MODELS_DICT in dicts else dicts.pop() if len(dicts) == 1 else ""
 
 
 def named_weights(archive: Archive) -> Iterator[tuple[str, Tensor]]:

@@ -265,6 +265,13 @@ BUILT_IN = pattern_of(
 """What texts begin with that PyTorch has in TorchScript: ``torch/csrc/jit/frontend/builtin_functions.cpp``,
 ``torch/csrc/jit/operator_upgraders/upgraders_entry.cpp``. Each of all these texts has a line with ``def `` or
 ``self.__``."""
+LOWERED = pattern_of(rb"\s*def \w+\(self[^\n]*\n\s+if not self\.__is_available\(\):\n")
+"""What the text of a method begins with that ``archive.backend`` has lowered."""
+GENERATED = pattern_of(
+    rb"[^\"'\n]*  # debug handle \d+|r\d+ = self\.__constants\[\d+\]|return r\d+|pass"
+    rb"|if not self\.__is_available\(\):|raise Exception\(\"Backend is not available\.\"\)"
+)
+"""Its lines in which nothing is of the model: neither a text nor the names of arguments."""
 WORD = pattern_of(rb"[^\W\d]\w")
 
 
@@ -353,7 +360,12 @@ def _lines(table: SourceTable) -> tuple[set[bytes], set[bytes]]:
         for row in np.flatnonzero(is_whole).tolist():
             text = str(table[low + row].text).encode()
             is_written = bool(no_name[filename[row]]) and (WRITTEN.match(text) or BUILT_IN.match(text))
-            (own if is_own[row] or is_written else model).update(map(bytes.strip, text.split(b"\n")))
+            lines = {line.strip() for line in text.split(b"\n")}
+            if no_name[filename[row]] and LOWERED.match(text):
+                generated = set(filter(GENERATED.fullmatch, lines))
+                own |= generated
+                lines -= generated
+            (own if is_own[row] or is_written else model).update(lines)
         in_own[piece[np.repeat(is_own & ~is_whole, counts)]] = True
         in_model[piece[np.repeat(~is_own & ~is_whole, counts)]] = True
     for lines, numbers in ((own, np.flatnonzero(in_own)), (model, np.flatnonzero(in_model))):
