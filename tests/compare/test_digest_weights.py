@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-ETRECORDS = [path for path in sorted(FIXTURES.rglob("*.etrecord")) if path.stem != "sized"]
-"""Those with weights."""
-
     Arrays = Mapping[str, np.ndarray]
 
+ETRECORDS = [path for path in sorted(FIXTURES.rglob("*.etrecord")) if path.stem != "sized"]
+"""Those with weights."""
 DTYPES = ["float32", "float16", "float64", "int64", "int32", "int16", "int8"]
 """Those of all formats."""
 PRINTED = "abz.é"

@@ -11,7 +11,8 @@ A part is a tensor, called by its name. Its digest is the sha256 of a line and t
 So order, strides, shared storages, byte order, gradients and the places of elements do not count. Names do:
 formats that rename tensors, as most GGUF files, have digests of their own. So do files that leave out a name
 of tied weights. A sparse tensor is its parts, ``w.indices`` and ``w.values``; its sizes do not count.
-The weights of an ETRecord are those of its exported program, by their names in the model.
+The weights of an ETRecord are those of its exported program; there, and in programs of PyTorch 2.1 to 2.7, names
+are those of the model, without the record that they are in.
 In a whole module, tensors in attributes that aren't parameters or buffers count, too.
 
 Constants of code and of exported programs, which PyTorch numbers, aren't weights, nor is what an exported
@@ -43,7 +44,11 @@ if TYPE_CHECKING:
 
 IN_STATE_DICT = "_state_dict:"
 """Ends what an ETRecord has before the names of weights."""
-MODELS_DICT = f"exported_program{IN_STATE_DICT}"
+OWN_DICTS = {
+    FileKind.ETRECORD: f"exported_program{IN_STATE_DICT}",
+    FileKind.LEGACY_EXPORTED: "serialized_state_dict.pt:",
+}
+"""What is before the names of the model's own."""
 
 
 class Weights(NamedTuple):
@@ -74,14 +79,15 @@ def weights(archive: Archive, prefix: str) -> Weights:
 
 
 def _state_dict(archive: Archive, names: Collection[str]) -> str:
-    """What precedes the names of the model's own weights in an ETRecord; "" of other files.
+    """What precedes the names of the model's own weights in files that say where they are; "" of others.
 
-    The exported program's state dict is the model's; without it, the only one is.
+    An ETRecord without its exported program has one state dict, of the program lowered from it.
     """
-    if archive.recognised.kind is not FileKind.ETRECORD:
-        return ""
+    own = OWN_DICTS.get(archive.recognised.kind)
+    if own is None or any(name.startswith(own) for name in names):
+        return own or ""
     dicts = {"".join(name.partition(IN_STATE_DICT)[:2]) for name in names if IN_STATE_DICT in name}
-    return MODELS_DICT if MODELS_DICT in dicts else dicts.pop() if len(dicts) == 1 else ""
+    return dicts.pop() if len(dicts) == 1 else ""
 
 
 def named_weights(archive: Archive) -> Iterator[tuple[str, Tensor]]:
