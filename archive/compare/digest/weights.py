@@ -11,8 +11,8 @@ A part is a tensor, called by its name. Its digest is the sha256 of a line and t
 So order, strides, shared storages, byte order, gradients and the places of elements do not count. Names do:
 formats that rename tensors, as most GGUF files, have digests of their own. So do files that leave out a name
 of tied weights. A sparse tensor is its parts, ``w.indices`` and ``w.values``; its sizes do not count.
-The weights of an ETRecord are those of its exported program; there, and in programs of PyTorch 2.1 to 2.7, names
-are those of the model, without the record that they are in.
+The weights of an ETRecord are those of its exported program; there, and in programs of PyTorch 2.1 to 2.7,
+names are the model's, without the record that they are in.
 In a whole module, tensors in attributes that aren't parameters or buffers count, too.
 
 Constants of code and of exported programs, which PyTorch numbers, aren't weights, nor is what an exported
