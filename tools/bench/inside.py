@@ -30,7 +30,7 @@ NOISE = 0.05
 """Of the time for few, by which runs differ."""
 NOTE = (
     "CPU of whole processes; *growth* is the power by which it grows from the second number to the third, "
-    "all less those of the smallest. Measured once, on a machine with much other work: "
+    "all less those of the smallest. Measured once (`python -m tools.bench much`), with much other work: "
     "by a store of 5,000 models `symbolicate` 0.73 s (of 1,250, 0.61), by its server 0.74 (0.68); "
     "`store add` of 5,000 companions 75.0 s (of 1,250, 19.7); `inspect` of "
     "6,000 archives 35.4 s (of 1,500, 10.9)."
@@ -53,7 +53,8 @@ LARGE = (
     ("failures in a log", "25,000 / 100,000", "`symbolicate`", "8.5 s", "29.9 s", "0.94"),
 )
 LARGE_NOTE = (
-    "Measured once, by hand: they take minutes. The machine had much other work, so times are up to twice as "
+    "Measured once: `python -m tools.bench much` measures them again, in an hour. "
+    "The machine had much other work, so times are up to twice as "
     "long as those above, and growth of one command differed by up to 0.2 between runs. In profiles of "
     "`inspect`, `digest`, `split` and `shrink`, each function that takes time is called four times as often "
     "for four times as many. Of 100,000 tensors, Python's collector takes 1.1 s of `inspect`, of 25,000 0.1."
@@ -195,11 +196,11 @@ def _rows(
     yield Aim(what, growth, GROWTH, "", reason=SHORT if kind.what in {row[0] for row in LARGE} else "")
 
 
-def served(folder: Path) -> Iterator[tuple[object, ...] | Aim]:
+def served(folder: Path, sizes: tuple[int, int, int] = MODELS) -> Iterator[tuple[object, ...] | Aim]:
     """A log that a client explains by a server's store; it has fetched nothing before."""
-    kind = Growing("models of a server's store", MODELS, store_of, ())
+    kind = Growing("models of a server's store", sizes, store_of, ())
     seconds = []
-    for size in MODELS:
+    for size in sizes:
         with Running(store_of(folder / "served", size)) as server:
             words = [*COMMAND, "symbolicate", "--store", server.url, "--log", UNIQUE]
 
