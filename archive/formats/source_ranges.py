@@ -61,16 +61,22 @@ from archive.formats.schema.pickled import (
     first_item,
     parse,
 )
+from archive.formats.written_ranges import MARKER as STRING_TABLE_MARKER
+from archive.formats.written_ranges import written_records
 from archive.pickles.ops import ValueKind
+from archive.pickles.tree import read_trees
 
 if TYPE_CHECKING:
+    import collections.abc
+
     from archive.base.columns import Ints
-    from archive.base.strings import Strings
+    from archive.base.strings import Strings, StringTable
     from archive.formats.schema.pickled.core import Declaration
+    from archive.pickles.scan import Pickle
     from archive.pickles.tree import Tree
     from archive.pickles.write import Receive
 
-MARKER = "FORMAT_WITH_STRING_TABLE"
+MARKER = STRING_TABLE_MARKER.decode()
 
 ROW_BYTES, SOURCE_BYTES = 16, 96
 """Bytes of memory that a row and a source take besides the declared columns."""
@@ -135,6 +141,24 @@ def layout_of(tree: Tree, root: int) -> RangeLayout:
     )
 
 
+def read_source_ranges(
+    pickles: collections.abc.Sequence[Pickle], borrowed: collections.abc.Sequence[bool]
+) -> RangeTable:
+    """The rows of some records: by their shape if PyTorch 1.12 or later wrote them all, else by their values.
+
+    Args:
+        borrowed: for each record, whether its bytes are in the mapped file.
+    """
+    with memory.part() as part:
+        written = written_records(pickles, borrowed)
+        cost = part.taken if written else 0
+    if written is None:
+        return parse_source_ranges(read_trees(pickles, borrowed))
+    memory.take(cost)
+    names = tuple(pickle.name for pickle in pickles)
+    return _table(names, written.strings, RangeLayout.STRING_TABLE, written.columns)
+
+
 def parse_source_ranges(tree: Tree) -> RangeTable:
     """The rows of all records of a tree, in the tree's order of records."""
     layouts = [layout_of(tree, root) for root in tree.roots.tolist()]
@@ -142,7 +166,8 @@ def parse_source_ranges(tree: Tree) -> RangeTable:
     for layout in dict.fromkeys(layouts or [RangeLayout.EMPTY]):
         pickles = np.array([number for number, own in enumerate(layouts) if own is layout], np.int64)
         columns = parse(RANGE_SCHEMAS[layout], tree, pickles)
-        parts.append(_table(tree, layout, pickles, columns))
+        names = tuple(tree.tokens.pickles[pickle].name for pickle in pickles.tolist())
+        parts.append(_table(names, tree.strings, layout, columns))
     if len(parts) == 1:
         return parts[0]
     memory.take(2 * sum(map(column_bytes, parts)), "columns")
@@ -150,23 +175,22 @@ def parse_source_ranges(tree: Tree) -> RangeTable:
     return in_order(concatenated(parts), order)
 
 
-def _table(tree: Tree, layout: RangeLayout, pickles: Ints, columns: Any) -> RangeTable:  # noqa: ANN401
+def _table(names: tuple[str, ...], strings: StringTable, layout: RangeLayout, columns: Any) -> RangeTable:  # noqa: ANN401
     """The rows of all records of one layout."""
-    names = tuple(tree.tokens.pickles[pickle].name for pickle in pickles.tolist())
     if layout is RangeLayout.STRING_TABLE:
         rows, table_first, table = columns["rows"], columns["table"].first, columns["table"].items
     else:
-        rows, table_first, table = columns, np.zeros(len(pickles) + 1, np.int64), np.zeros(0, np.int64)
+        rows, table_first, table = columns, np.zeros(len(names) + 1, np.int64), np.zeros(0, np.int64)
     fields = rows.items
     span, offset = fields["range"], fields["offset"]
     sources = span["source"].items
     memory.take(ROW_BYTES * len(offset) + SOURCE_BYTES * len(sources["starting_line"]), "columns")
     if layout is RangeLayout.STRING_TABLE:
         with memory.lent(PIECE_BYTES * largest_window(sources["text"].first), "columns"):
-            source_table = _pieced(tree, names, rows, table_first, table)
-        _check_texts(tree, pickles, rows, source_table)
+            source_table = _pieced(strings, names, rows, table_first, table)
+        _check_texts(names, rows, source_table)
     else:
-        source_table = _inline(tree, sources)
+        source_table = _inline(strings, sources)
     return RangeTable(
         names,
         (layout,) * len(names),
@@ -182,16 +206,22 @@ def _table(tree: Tree, layout: RangeLayout, pickles: Ints, columns: Any) -> Rang
     )
 
 
-def _inline(tree: Tree, sources: dict[str, Ints]) -> SourceTable:
+def _inline(strings: StringTable, sources: dict[str, Ints]) -> SourceTable:
     """Sources with their texts, one piece each."""
     text, filename, line = sources["text"], sources["filename"], sources["starting_line"]
-    lengths = tree.strings.length
+    lengths = strings.length
     no_name = (filename >= 0) & (lengths[filename] == 0) if len(lengths) else filename >= 0
     is_null = no_name & (line == 0) & ((lengths[text] == 0) if len(lengths) else True)
-    return SourceTable(tree.strings, np.arange(len(text) + 1), text, filename, line, is_null)
+    return SourceTable(strings, np.arange(len(text) + 1), text, filename, line, is_null)
 
 
-def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, table: Ints) -> SourceTable:  # noqa: ANN401
+def _pieced(
+    strings: StringTable,
+    names: tuple[str, ...],
+    rows: Any,  # noqa: ANN401
+    table_first: Ints,
+    table: Ints,
+) -> SourceTable:
     """Sources whose texts are pieces of their record's string table.
 
     Indices count from the beginning of each record's table; ``table_first`` makes them indices into all
@@ -222,19 +252,18 @@ def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, ta
         part[:] = table[low[owner] + part]
     check("filename", np.arange(len(line)), filename)
     is_null = (counts == 0) & (filename == 0) & (line == 0)
-    return SourceTable(tree.strings, pieces.first, pieces.items, table[low + filename], line, is_null)
+    return SourceTable(strings, pieces.first, pieces.items, table[low + filename], line, is_null)
 
 
-def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable) -> None:  # noqa: ANN401
+def _check_texts(names: tuple[str, ...], rows: Any, sources: SourceTable) -> None:  # noqa: ANN401
     """Refuse a text longer than the limit: a text may contain one long piece many times."""
     length = sources.lengths[rows.items["range"]["source"].index]
     if not len(length):
         return
     row = int(length.argmax())
     record = int(np.searchsorted(rows.first, row, "right")) - 1
-    name = tree.tokens.pickles[int(pickles[record])].name
     place = f"row {row - int(rows.first[record])}, field text"
-    with memory.lent(int(length[row]), "a text", record=name, place=place):
+    with memory.lent(int(length[row]), "a text", record=names[record], place=place):
         pass
 
 

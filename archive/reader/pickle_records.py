@@ -22,7 +22,7 @@ from archive.formats.record_kinds import (
     MODULE_PATHS,
     holds_ranges,
 )
-from archive.formats.source_ranges import parse_source_ranges
+from archive.formats.source_ranges import read_source_ranges
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import Tree, read_trees
 from archive.pickles.values import Global, Inert
@@ -64,6 +64,12 @@ class PickleRecords:
 
     def _tree(self, names: Sequence[str]) -> Tree:
         """The same, charged to an allowance; the records themselves stay in memory either way."""
+        pickles, borrowed = self._pickles(names)
+        with in_file(self._source.file, names[0] if len(names) == 1 else None):
+            return read_trees(pickles, borrowed)
+
+    def _pickles(self, names: Sequence[str]) -> tuple[list[Pickle], list[bool]]:
+        """The bytes of some records, and for each whether the mapped file has them."""
         missing = [name for name in names if name not in self._source.records]
         if missing:
             raise ArchiveError("no such record", file=self._source.file, record=missing[0])
@@ -71,7 +77,7 @@ class PickleRecords:
         records = [self._source.records[name] for name in names]
         with in_file(self._source.file, names[0] if len(names) == 1 else None):
             pickles = [Pickle(record.name, record.view()) for record in records]
-            return read_trees(pickles, [record.borrowed for record in records])
+        return pickles, [record.borrowed for record in records]
 
     def value(self, name: str) -> object:
         """A pickle record as new inert values (:mod:`archive.formats.inert_values`)."""
@@ -111,9 +117,13 @@ class PickleRecords:
 
     def _table(self, names: Sequence[str], parse: Callable[[Tree], T]) -> T:
         """The columns of some records. They stay in memory; the tree that they are parsed from does not."""
+        return self._columns(lambda: parse(self._tree(names)))
+
+    def _columns(self, read: Callable[[], T]) -> T:
+        """Columns that stay in memory; what they are read from does not."""
         with in_file(self._source.file):
             with memory.part():
-                table = parse(self._tree(names))
+                table = read()
             memory.take(column_bytes(table), "columns")
             return table
 
@@ -124,7 +134,7 @@ class PickleRecords:
 
     @cached_property
     def range_table(self) -> RangeTable:
-        return self._table(self.range_records, parse_source_ranges)
+        return self._columns(lambda: read_source_ranges(*self._pickles(self.range_records)))
 
     @property
     def range_summary(self) -> RangeSummary:

@@ -6,6 +6,7 @@ import pydoc
 import random
 import subprocess
 import sys
+from contextlib import ExitStack
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -187,15 +188,21 @@ def test_broken_records_end_in_errors_of_this_library(model: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("problem", [MemoryError(), RecursionError("maximum recursion depth exceeded")])
 @pytest.mark.parametrize(
-    "at", ["archive.reader.pickle_records.read_trees", "archive.container.record.inflate"]
+    "functions",
+    [
+        ("archive.reader.pickle_records.read_trees", "archive.reader.pickle_records.read_source_ranges"),
+        ("archive.container.record.inflate",),
+    ],
 )
 def test_memory_and_stack_that_end_are_limit_errors_with_the_file(
-    at: str, problem: Exception, tmp_path: Path
+    functions: tuple[str, ...], problem: Exception, tmp_path: Path
 ) -> None:
     ended: dict[str, str | None] = {}
     others = set()
     for name, function in FUNCTIONS.items():
-        with mock.patch(at, side_effect=problem):
+        with ExitStack() as patched:
+            for at in functions:
+                patched.enter_context(mock.patch(at, side_effect=problem))
             try:
                 function(MODELS[0], tmp_path)
             except LimitError as error:
@@ -213,7 +220,7 @@ def test_memory_and_stack_that_end_are_limit_errors_with_the_file(
         "Archive.symbolicate",
         "Archive.range_table",
     } <= ended.keys()
-    with mock.patch(at, side_effect=problem):
+    with mock.patch(functions[0], side_effect=problem):
         assert any(one.severity == "error" for one in verify(MODELS[0]))
 
 

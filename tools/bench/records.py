@@ -22,7 +22,7 @@ import torch
 import archive
 from archive.formats.callstack_map import build_callstack_map, generation, parse_callstack_map
 from archive.formats.record_kinds import CALLSTACK_MAP
-from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
+from archive.formats.source_ranges import build_source_ranges, read_source_ranges
 from archive.pickles.scan import Pickle, scan
 from archive.pickles.tree import read_trees
 from tests.support import slow_reader
@@ -85,7 +85,7 @@ class Inert(pickle.Unpickler):
 
 def read_ranges(pickles: list[Pickle]) -> RangeTable:
     """A record of source ranges as columns."""
-    return parse_source_ranges(read_trees(pickles, [False]))
+    return read_source_ranges(pickles, [False])
 
 
 def read_handles(pickles: list[Pickle]) -> HandleTable:
