@@ -43,7 +43,9 @@ STRINGS = shutil.which("strings")
 EACH_TEXT = (
     "each line is cut out and counted, and paths in JSON need all of its brackets. Tried, and stays: marks "
     "of all detectors ruled out together, detectors only around marks, letters of all encodings in columns; "
-    "JSON read as far as places ask isn't faster, as signatures stand last"
+    "JSON read as far as places ask isn't faster, as signatures stand last. Lines counted by `Counter` and "
+    "places of texts in columns were 5 % slower; classes without a generator and UTF-8 checked once 5 % "
+    "faster, which stays out; no step takes more than a fifth"
 )
 TENSORS, TENSOR = 4, 16 << 20
 """Tensors of the large archive, and the elements of each."""

@@ -321,8 +321,13 @@ def lines_of(archive: Archive, kind: FileKind) -> SourceLines:
         own, model = _lines(table)
     except ArchiveError as problem:
         return _unread(problem)
-    revealing = {line for line in model if WORD.search(line) and not frames.BYTES_CALL.fullmatch(line)}
+    revealing = {line for line in model if WORD.search(line) and not _is_call(line)}
     return SourceLines(frozenset(own - model), frozenset(revealing))
+
+
+def _is_call(line: bytes) -> bool:
+    """Whether a line is one of a Python stack; patterns say so later than two bytes of it."""
+    return b"): " in line and frames.BYTES_CALL.fullmatch(line) is not None
 
 
 def _unread(problem: ArchiveError) -> SourceLines:
@@ -343,9 +348,9 @@ def _lines(table: SourceTable) -> tuple[set[bytes], set[bytes]]:
         own_name[number] = is_pytorchs(decoded(name))
         no_name[number] = name in NO_FILE
     pieces = _distinct(table.piece, len(strings))
-    for number, text in zip(pieces.tolist(), strings.copies(pieces), strict=True):
-        ends_line[number] = text.endswith(b"\n")
-        may_be_written[number] = b"def " in text or b"self.__" in text
+    texts = strings.copies(pieces)
+    ends_line[pieces] = [text.endswith(b"\n") for text in texts]
+    may_be_written[pieces] = [b"def " in text or b"self.__" in text for text in texts]
 
     own, model = set[bytes](), set[bytes]()
     for low, high in windows(table.first):
@@ -369,9 +374,8 @@ def _lines(table: SourceTable) -> tuple[set[bytes], set[bytes]]:
         in_own[piece[np.repeat(is_own & ~is_whole, counts)]] = True
         in_model[piece[np.repeat(~is_own & ~is_whole, counts)]] = True
     for lines, numbers in ((own, np.flatnonzero(in_own)), (model, np.flatnonzero(in_model))):
-        for text in strings.copies(numbers):
-            shown = text if text.isascii() else decoded(text).encode()
-            lines.update(map(bytes.strip, shown.split(b"\n")))
+        shown = (text if text.isascii() else decoded(text).encode() for text in strings.copies(numbers))
+        lines.update(map(bytes.strip, b"\n".join(shown).split(b"\n")))
     return own, model
 
 
