@@ -301,7 +301,7 @@ def redact(
         write_redacted(out_file, opened, changes)
         with work.reopened("the result") as after:
             kind = opened.recognised.kind
-            listing = choice.listing(rules)
+            listing = choice.listing(rules, after)
             known = lines_of(after, kind)
             proof = prove(after.container, removed, kind, known, listing, tensors)
             contents, data = companion_contents(opened, after, changes)  # it waits for digests

@@ -110,7 +110,7 @@ def redact_checkpoint(
                     check_same_but(data, after.container.records[DATA].view(), texts)
                 stays = _staying(saved, values)
                 removed = Removed(texts={value.encode() for value in values}, remaining=stays)
-                listing = choice.listing(Rules())
+                listing = choice.listing(Rules(), after)
                 kind = opened.recognised.kind
                 proof = prove(after.container, removed, kind, listing=listing)
                 changed = (text for text in saved.texts if text.at in texts)

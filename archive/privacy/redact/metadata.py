@@ -118,7 +118,7 @@ def redact_metadata(
             is_same = metadata_of(again) == metadata and again == header
             if not is_same or not same_bytes(data[start:], made[begin:]):
                 raise ArchiveError("tensors would not be the same", file=opened.file)
-            listing = choice.listing(rules)
+            listing = choice.listing(rules, after)
             proof = prove(after, removed, FileKind.SAFETENSORS, listing=listing, tensors=tensors)
             result = MetadataRedaction(
                 size=opened.size,

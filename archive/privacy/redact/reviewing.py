@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from archive.io.output import Sink
     from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import Rules
+    from archive.reader.archive import Archive
     from archive.reader.recognition import FileKind
 
 
@@ -61,9 +62,9 @@ class ReviewChoice(NamedTuple):
         elif self.accept_names or self.reviewer is not None:
             raise ArchiveError("names are accepted in a review: give --review FILE", in_python="review=FILE")
 
-    def listing(self, rules: Rules) -> Listing | None:
+    def listing(self, rules: Rules, after: Archive) -> Listing | None:
         """What lists the result; None where that was not asked for."""
-        return Listing() if rules.people or self.path is not None else None
+        return Listing(lambda: after.tensors) if rules.people or self.path is not None else None
 
 
 def unaccepted(

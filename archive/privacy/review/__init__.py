@@ -31,6 +31,8 @@ from archive.privacy.review.listing import Listing, ReviewRow
 from archive.privacy.review.reviewed import ReviewFile, check_apart, read_review, update_review
 from archive.privacy.review.tables import ReviewTable
 from archive.privacy.review.vocabulary import vocabulary
+from archive.reader.opening import opened
+from archive.reader.recognition import OPENED_KINDS
 from archive.reader.recognition.kinds import COMMAND_KINDS
 
 if TYPE_CHECKING:
@@ -124,10 +126,11 @@ def review(
     with closing(Mapped(source)) as mapped, memory.charged(limits.allowance(mapped.weight)):
         walker = Walker(deep=True)
         after = bytes_after(mapped.data)
-        recognised, pieces = pieces_of(Mapped(mapped.data[:-after]) if after else mapped, walker)
+        whole = Mapped(mapped.data[:-after]) if after else mapped
+        recognised, pieces = pieces_of(whole, walker)
         if recognised.kind not in COMMAND_KINDS["leaks"]:
             raise recognised.refusal(mapped.name)
-        listing = Listing()
+        listing = Listing(lambda: opened(whole, OPENED_KINDS).tensors)
         for piece in pieces:
             listing.take(piece)
         if after:

@@ -14,10 +14,11 @@ unless many of its entries are odd, and so are the pairs that it merges, and num
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from archive.base import memory
-from archive.base.errors import one_line
+from archive.base.errors import ArchiveError, LimitError, one_line
 from archive.base.quick_dataclass import dataclass
 from archive.container.serialization_id import RECORD_NAME
 from archive.debuginfo import frames
@@ -40,9 +41,10 @@ from archive.privacy.review.tables import (
 from archive.privacy.review.vocabulary import DIGITS, vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from archive.privacy.pieces.piece import FilePiece
+    from archive.reader.tensors import Tensors
 
 # --- what is known
 
@@ -189,12 +191,16 @@ class _Found:
 class Listing:
     """Collects the texts of a file's pieces.
 
+    Args:
+        tensors: gives the file's tensors, for the types of numbers.
+
     Attributes:
         passed_over: bytes of machine code that were not looked at.
         numbers: bytes of tensors; only those that are texts are listed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tensors: Callable[[], Tensors] | None = None) -> None:
+        self._tensors = tensors
         self._words = vocabulary()
         self._names: dict[str, _Found] = {}
         self._keys: dict[str, _Found] = {}
@@ -215,7 +221,9 @@ class Listing:
             self.numbers += len(piece.data)
             for text in filter(is_telling, texts_of_numbers(piece.data)):
                 self._add(self._values, text, 1, piece.record, None)
-            for number in filter(may_identify, whole_numbers(piece.data)):
+            types, is_big_endian = self._types
+            numbers = whole_numbers(piece.data, types.get(piece.record, ()), is_big_endian=is_big_endian)
+            for number in filter(may_identify, numbers):
                 self._add(self._values, str(number), 1, piece.record, None)
             return
         if piece.record.endswith(RECORD_NAME) and SERIALIZATION_ID.fullmatch(piece.data):
@@ -231,6 +239,24 @@ class Listing:
                 self._add(self._keys if role == "key" else self._values, text, count, piece.record, at)
         for table in texts.tables:
             self._take_table(table, piece)
+
+    @cached_property
+    def _types(self) -> tuple[Mapping[str, Collection[str]], bool]:
+        """The types of the elements of each storage, and whether its bytes are big-endian.
+
+        Of a file whose tensors cannot be read, none is known.
+        """
+        try:
+            tensors = None if self._tensors is None else self._tensors()
+            if tensors is None:
+                return {}, False
+            named = tensors.storages.items()
+            types = {record: {tensors[name].dtype for name in names} for record, names in named}
+        except LimitError:
+            raise
+        except ArchiveError:
+            return {}, False
+        return types, tensors.is_big_endian
 
     def rows(self) -> list[ReviewRow]:
         """The rows: names, keys, values, each sorted."""

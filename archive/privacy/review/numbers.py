@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 UTF_8, LATIN_1, HALF, BFLOAT = "utf-8", "u1", "<f2", "bfloat16"
 FORMS = {"<i8": 8, "<i4": 4, "<f8": 8, "<f4": 4, UTF_8: 4, HALF: 2, BFLOAT: 2, "<u2": 2, LATIN_1: 1}
@@ -40,8 +40,11 @@ CUT = 3
 """Bytes of a letter of UTF-8 that is cut at an end of what is looked at."""
 MOST_BYTES, LOOKED_AT = 1 << 20, 1 << 8
 """Bytes of a storage in which texts are looked for, and numbers that are asked before all others."""
-WHOLE_FORMS = {"<i4": 1 << 27, "<i8": 10**15, "<f8": 1 << 53}
+WHOLE_FORMS = {"i4": 1 << 27, "i8": 10**15, "f8": 1 << 53}
 """Types of whole numbers, and what all are less than."""
+FORM_OF_TYPE = dict.fromkeys(("int32", "uint32", "qint32"), "i4") | dict.fromkeys(("int64", "uint64"), "i8")
+FORM_OF_TYPE |= dict.fromkeys(("float64", "complex128"), "f8")
+"""How PyTorch's types of elements are read; others have no number of so many digits that is exact."""
 HALF_WORD = 1 << 16
 LAST, NO_LETTER = 0xFFFF, "\ufffd"
 """The largest code point of a text, and what stands for bytes that are none."""
@@ -82,22 +85,30 @@ def texts_of_numbers(storage: memoryview) -> Iterator[str]:
         at = is_printed.find(SHORTEST_RUN, end)
 
 
-def whole_numbers(storage: memoryview) -> list[int]:
+def whole_numbers(
+    storage: memoryview, types: Collection[str] = (), *, is_big_endian: bool = False
+) -> list[int]:
     """The numbers of a storage, if all are whole.
 
     Words of 64 bits are below 10^15, of 32 bits below 2^27: floats of these bits are hardly any model's.
-    Multiples of 2^16 are left out: floats of 32 bits with few digits are such.
+    Where the type is not known, multiples of 2^16 are left out: floats of 32 bits with few digits are such.
+
+    Args:
+        types: of the elements of its tensors; none if they are not known, so that it may be any.
     """
     data = bytes(storage[:MOST_BYTES])
     if max(data, default=0) <= 1:  # flags
         return []
-    for form, most in WHOLE_FORMS.items():
-        numbers = np.frombuffer(data, form, len(data) // np.dtype(form).itemsize)
+    forms = {FORM_OF_TYPE[one] for one in types if one in FORM_OF_TYPE} if types else WHOLE_FORMS
+    for form in (form for form in WHOLE_FORMS if form in forms):
+        order = ">" if is_big_endian else "<"
+        numbers = np.frombuffer(data, order + form, len(data) // np.dtype(form).itemsize)
         with np.errstate(invalid="ignore"):
-            is_whole = bool(np.all(np.abs(numbers) < most)) and bool(np.all(numbers == np.trunc(numbers)))
+            is_whole = bool(np.all(np.abs(numbers) < WHOLE_FORMS[form]))
+            is_whole = is_whole and bool(np.all(numbers == np.trunc(numbers)))
         if len(numbers) and is_whole:
             whole = numbers.astype(np.int64)
-            return list(map(int, np.unique(whole[whole % HALF_WORD != 0])))
+            return list(map(int, np.unique(whole if types else whole[whole % HALF_WORD != 0])))
     return []
 
 

@@ -20,7 +20,7 @@ from tests.privacy.review.planting import saved
 from tests.support.corpus import FIXTURES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
 PHONE, STAFF = 41791234567, 120487
 
@@ -184,6 +184,29 @@ def test_numbers_of_tensors_that_may_be_somebodys_are_rows(kind: str) -> None:
 )
 def test_sizes_flags_and_weights_are_none(array: np.ndarray) -> None:
     assert listed(save({"weight": array})) == {}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", ["u1", "i1", "i2", "i4", "i8", "f4", "f8"])
+@pytest.mark.parametrize("values", [range(40), [0, 1] * 8, [1, 0, 0, 0] * 8, [41_791_234, 31_791_235]])
+def test_numbers_of_tensors_are_read_by_their_type(kind: str, values: Sequence[int]) -> None:
+    array = np.array(values).astype(kind)
+    has_numbers = kind in {"i4", "i8", "f8"}  # of so many digits
+    long = {str(int(value)) for value in array if has_numbers and abs(value) >= 1_000_000}
+    for data in (save({"weight": array}), *torch_files(array)):
+        assert {text for text in listed(data) if text.isdigit()} == long
+
+
+def torch_files(array: np.ndarray) -> Iterator[bytes]:
+    """What PyTorch writes of an array: a state dict, and TorchScript."""
+    import torch  # noqa: PLC0415 (most tests here do without)
+
+    tensor, module = torch.from_numpy(array), torch.nn.Module()
+    module.register_buffer("weight", tensor)
+    for write, value in ((torch.save, {"weight": tensor}), (torch.jit.save, torch.jit.script(module))):
+        out = io.BytesIO()
+        write(value, out)
+        yield out.getvalue()
 
 
 def test_what_passes_is_what_the_page_says() -> None:
