@@ -2,9 +2,10 @@
 
 The time grows with their length.
 
-Lines that are unique in both texts are anchors, as in *patience diff*; ``difflib`` compares what lies between
-two anchors, where that is short. Its time grows with the square of the length, so a long stretch without
-anchors is replaced as a whole: right, if not minimal.
+Lines that are unique in both texts are anchors, as in *patience diff*. What lies between two anchors is
+compared by Myers' greedy algorithm, which finds the fewest lines that differ, in a time that grows with their
+number. Where they are too many for it, ``difflib`` compares what is short, as its time grows with the square
+of the length; a longer stretch is replaced as a whole: right, if not minimal.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     Keys = tuple[str, ...]
 
 MOST_PAIRS = 1 << 14
 """Pairs of lines that ``difflib`` may compare between two anchors."""
+STEPS = 16
+"""Pairs of lines, for each line between two anchors, that may be compared to find the fewest that differ."""
 CONTEXT = 3
 """Equal lines that are shown before and after each difference."""
 
@@ -96,6 +99,13 @@ def _between(was: Sequence[str], now: Sequence[str], gap: DifferingBlock) -> Ite
         old_end, new_end = old_end - 1, new_end - 1
     if old == old_end and new == new_end:
         return
+    fewest = _fewest(was[old:old_end], now[new:new_end])
+    if fewest is not None:
+        yield from (
+            DifferingBlock(old + block.old, old + block.old_end, new + block.new, new + block.new_end)
+            for block in fewest
+        )
+        return
     if (old_end - old) * (new_end - new) > MOST_PAIRS:
         yield DifferingBlock(old, old_end, new, new_end)
         return
@@ -103,6 +113,54 @@ def _between(was: Sequence[str], now: Sequence[str], gap: DifferingBlock) -> Ite
     for tag, low, high, new_low, new_high in matcher.get_opcodes():
         if tag != "equal":
             yield DifferingBlock(old + low, old + high, new + new_low, new + new_high)
+
+
+def _fewest(was: Sequence[str], now: Sequence[str]) -> list[DifferingBlock] | None:
+    """The blocks with the fewest lines that differ; None if finding them takes too long.
+
+    E. W. Myers, "An O(ND) Difference Algorithm and Its Variations" (1986): of the paths with ``edits`` lines
+    that differ, the one that leads farthest on each diagonal ``old - new``.
+    """
+    left = STEPS * (len(was) + len(now))
+    farthest = {1: 0}
+    before: list[dict[int, int]] = []
+    for edits in range(len(was) + len(now) + 1):
+        before.append(farthest)
+        farthest = {}
+        for diagonal in range(-edits, edits + 1, 2):
+            old = begun = _stepped(before[-1], diagonal)
+            while old < len(was) and old - diagonal < len(now) and was[old] == now[old - diagonal]:
+                old += 1
+            left -= old - begun + 1
+            if old >= len(was) and old - diagonal >= len(now):
+                return _blocks_back(before, len(was), len(now))
+            farthest[diagonal] = old
+        if left < 0:
+            return None
+    return None
+
+
+def _stepped(farthest: Mapping[int, int], diagonal: int) -> int:
+    """The old line after one more that differs: one that came from the diagonal above, or went from below."""
+    return max(farthest.get(diagonal + 1, -1), farthest.get(diagonal - 1, -2) + 1)
+
+
+def _blocks_back(before: list[dict[int, int]], old: int, new: int) -> list[DifferingBlock]:
+    """The blocks on the path to the ends, from the farthest places with each number of lines that differ."""
+    blocks: list[DifferingBlock] = []
+    for farthest in before[:0:-1]:
+        diagonal = old - new
+        to_old = _stepped(farthest, diagonal)
+        to_new = to_old - diagonal
+        went = to_old == farthest.get(diagonal - 1, -2) + 1 and to_old > farthest.get(diagonal + 1, -1)
+        from_old, from_new = (to_old - 1, to_new) if went else (to_old, to_new - 1)
+        if blocks and (blocks[-1].old, blocks[-1].new) == (to_old, to_new):
+            last = blocks.pop()
+            blocks.append(DifferingBlock(from_old, last.old_end, from_new, last.new_end))
+        else:
+            blocks.append(DifferingBlock(from_old, to_old, from_new, to_new))
+        old, new = from_old, from_new
+    return blocks[::-1]
 
 
 def _hunks(blocks: Sequence[DifferingBlock]) -> Iterator[list[DifferingBlock]]:

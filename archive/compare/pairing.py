@@ -6,7 +6,7 @@ without the counter. Each class is paired once.
 
 PyTorch numbers variables of code and registers of instructions, so that a new line gives all later ones other
 names. Lines are aligned by what is left of them without variables; the variables of two lines that belong
-together are one. Each new name becomes one old name, and no two the same: so a text in old terms is the new
+together are one, unless more lines differ then than with their own names. Each new name becomes one old name, and no two the same: so a text in old terms is the new
 one but for names, however lines are aligned.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from archive.base import memory
 from archive.base.errors import LimitError
-from archive.compare.alignment import aligned
+from archive.compare.alignment import aligned, differing
 from archive.compare.generated_code import TOKEN, arguments, variables
 from archive.formats import mangling
 
@@ -161,7 +161,13 @@ def _in_terms_of(
     renamed = {before: after for after, before in terms.items() if before != after}
     for name in now - terms.keys():
         terms[name] = name + NEW if name in was else name
-    return TOKEN.sub(lambda match: terms.get(match[0], match[0]), new), renamed
+    text = TOKEN.sub(lambda match: terms.get(match[0], match[0]), new)
+    return (new, {}) if _differing_lines(old, new) < _differing_lines(old, text) else (text, renamed)
+
+
+def _differing_lines(old: str, new: str) -> int:
+    blocks = differing(old.split("\n"), new.split("\n"))
+    return sum(block.old_end - block.old + block.new_end - block.new for block in blocks)
 
 
 def _lines(text: str, known: AbstractSet[str]) -> tuple[list[str], list[list[str]]]:
