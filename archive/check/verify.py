@@ -46,7 +46,7 @@ from archive.reader.recognition import (
     is_zip,
     recognise_for,
 )
-from archive.reader.recognition.kinds import COMMAND_KINDS, PARSED_KINDS, commands_on
+from archive.reader.recognition.kinds import COMMAND_KINDS, PARSED_KINDS, claims_falsely, commands_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -117,10 +117,13 @@ def verification(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -
                 recognised = recognise_for(mapped, OPENED, limits=limits)
                 if recognised.kind in OPENED:
                     raise
+                why = str(recognised)
                 if recognised.kind in CHECKED_KINDS and commands_on(recognised.kind) in recognised.advice:
-                    return _of_zip_file(mapped, limits)
+                    if not claims_falsely(mapped.name, recognised.kind):
+                        return _of_zip_file(mapped, limits)
+                    why = f"{recognised.what}: {recognised.reason}"
                 severity: Severity = "error" if recognised.kind in DAMAGED_KINDS else "not checked"
-                return Verification([Diagnostic(severity, "", "", str(recognised))], [])
+                return Verification([Diagnostic(severity, "", "", why)], [])
     except ArchiveError as error:
         return Verification([diagnostic_of(error)], [])
 

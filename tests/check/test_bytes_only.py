@@ -12,7 +12,7 @@ import pytest
 from archive.base.limits import Limits
 from archive.check.verify import verification, verify
 from archive.container.container import Container
-from archive.reader.recognition.kinds import PARSED_KINDS, FileKind
+from archive.reader.recognition.kinds import PARSED_KINDS, FileKind, claims
 from tests.support.commands import called
 from tests.support.corpus import FIXTURES, KINDS, NAMED
 from tests.support.zips import with_flipped_bit
@@ -103,3 +103,13 @@ def test_no_record_is_kept_however_long_it_is_inflated(tmp_path: Path) -> None:
 def test_a_zip_that_is_to_be_made_otherwise_is_not_called_well() -> None:
     (finding,) = verify(KINDS / "loose.zip")
     assert (finding.severity, NAMED["loose.zip"][0]) == ("not checked", FileKind.ZIP)
+
+
+@pytest.mark.parametrize("name", ["model.pt", "a.PTL", "pytorch_model.bin", "model.safetensors", "files.zip"])
+def test_a_zip_that_is_named_like_a_model_and_is_none_is_not_called_well(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("a.txt", "hello")
+    findings = verify(path)
+    assert [finding.severity for finding in findings] == ["not checked"] * claims(name)
+    assert called("verify", path).exit_code == 2 * claims(name)
