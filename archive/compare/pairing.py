@@ -6,8 +6,8 @@ without the counter. Each class is paired once.
 
 PyTorch numbers variables of code and registers of instructions, so that a new line gives all later ones other
 names. Lines are aligned by what is left of them without variables; the variables of two lines that belong
-together are one, unless more lines differ then than with their own names. Each new name becomes one old name, and no two the same: so a text in old terms is the new
-one but for names, however lines are aligned.
+together are one, unless more lines differ then than with their own names. Each new name becomes one old name,
+and no two the same: so a text in old terms is the new one but for names, however lines are aligned.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class InventoryRow:
             wrote it; "" where nothing says so.
         release_by: how that is known: how many signs in its records agree, or that the file names it.
         versions: of the archive, its bytecode, its schema: whatever the file names.
-        tensors: how many tensors it describes.
+        tensors: how many tensors it describes; null where a backend keeps weights that nothing describes.
         elements: elements that its storages hold for them, each once: parameters, buffers, whatever else was
             saved as a tensor.
         weight_bytes: stored bytes of tensors.
@@ -377,12 +377,11 @@ def _tensors(archive: Archive, pieces: Sequence[Piece]) -> Mapping[str, object]:
     facts: dict[str, object] = {"debug_bytes": stored[Group.DEBUG]}
     if not tensors and archive.recognised.kind is FileKind.AOTI:  # only C++ code names them, if it is there
         return facts
-    return facts | {
-        "tensors": tensors,
-        "elements": sum(piece.weight.elements for piece in pieces if piece.weight),
-        "weight_bytes": stored[Group.WEIGHTS],
-        "code_bytes": stored[Group.CODE],
-    }
+    facts |= {"weight_bytes": stored[Group.WEIGHTS], "code_bytes": stored[Group.CODE]}
+    if any(piece.kind is RecordKind.NAMED and piece.weight is None for piece in pieces):
+        return facts  # only a backend knows which tensors they are
+    elements = sum(piece.weight.elements for piece in pieces if piece.weight)
+    return facts | {"tensors": tensors, "elements": elements}
 
 
 def _short(text: str) -> str:

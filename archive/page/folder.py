@@ -41,6 +41,8 @@ MOST_UNREAD = 1_000
 """Files that could not be read which are listed also where a page has no room for all files."""
 FILE, STATE, UNREAD = Column("file", "File"), Column("state", "State"), Column("unread", "Not read")
 """The columns of every list of files: the first two, and the last."""
+NONE, WITH_LEAKS = "none", "with leaks"
+"""What a column says where something was looked for and not found; and what counts files with leaks."""
 REFERENCES = {"page", "first"}
 """Keys that some files lack: null there."""
 
@@ -143,6 +145,7 @@ class FolderPage:
         totals = [["files", self._rows - self._unread]]
         totals += [[words[key], sum(value or 0 for value in files[key])] for key in summed]
         ill = {IN_ERROR: files["grave"].count("error") - self._unread, IN_PART: files["state"].count(IN_PART)}
+        ill[WITH_LEAKS] = sum(words not in {"", NONE} for words in files.get("leaks", ()))
         totals += [[what, number] for what, number in {**ill, NOT_READ: self._unread}.items() if number]
         folder = {
             "name": plain(self._name),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.tables import Column
 from archive.describe.totals import MOST_GROUPS, SUMS, largest, numbers, remarks, same_words
-from archive.page.folder import FILE, STATE, UNREAD, FolderPage, errors_in_words, title_of
+from archive.page.folder import FILE, NONE, STATE, UNREAD, FolderPage, errors_in_words, title_of
 from archive.page.summary import IN_PART
 from archive.page.units import plain
 from archive.reader.recognition.kinds import PARSED_KINDS
@@ -43,8 +43,9 @@ COLUMNS = (
 )
 NOT_CHECKED = "what is in the files was not checked: --verify does that"
 
-NOTHING_FOUND = "nothing found"
-"""The state of a file that ``verify`` does not look into: its bytes are well, as far as that can be known."""
+WELL, NOTHING_FOUND = "verify: well", "verify: nothing found"
+"""The states of sound files; the second of one that ``verify`` does not look into: its bytes are well, as far as
+that can be known."""
 
 
 class InventoryPage:
@@ -126,13 +127,13 @@ def _state(row: InventoryRow, same_as: str) -> tuple[str, str]:
         return same_as, "note"
     if row.findings is None:
         return ("read for its digest" if row.digest else "not checked", "")
-    return ("well" if row.kind in PARSED_KINDS else NOTHING_FOUND, "well")
+    return (WELL if row.kind in PARSED_KINDS else NOTHING_FOUND, "well")
 
 
 def _words(counts: Mapping[str, object] | None) -> str:
     if counts is None:
         return ""
-    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or NONE
 
 
 def _sums(title: str, of: str, sums: Mapping[str, Sums]) -> dict[str, Any]:

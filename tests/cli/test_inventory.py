@@ -293,12 +293,20 @@ def test_a_page_says_well_of_what_verify_finds_well(tmp_path: Path) -> None:
     page = called("inspect", tmp_path, "--verify", "--format", "html").stdout.encode()
     files = data_of(page)["folder"]["files"]
     assert dict(zip(files["file"], zip(files["state"], files["findings"], strict=True), strict=True)) == {
-        "sound.ptl": ("well", "none"),
-        "split.ptl": ("well", "note 1"),
-        "state_dict.pt": ("nothing found", "none"),
+        "sound.ptl": ("verify: well", "none"),
+        "split.ptl": ("verify: well", "note 1"),
+        "state_dict.pt": ("verify: nothing found", "none"),
     }
     last = called("verify", tmp_path).stdout.splitlines()[-1]
     assert last.startswith("3 files: 3 well (1 with warnings or notes)")
+
+
+def test_the_head_of_a_page_counts_files_with_leaks_where_they_were_looked_for(tmp_path: Path) -> None:
+    for name, file in (("told.ptl", STACK), ("state_dict.pt", KINDS / "state_dict.pt")):
+        shutil.copy(file, tmp_path / name)
+    for options, counted in ((["--leaks"], [["with leaks", 1]]), ([], [])):
+        folder = data_of(called("inspect", tmp_path, *options, "--format", "html").stdout.encode())["folder"]
+        assert [total for total in folder["totals"] if "leaks" in total[0]] == counted
 
 
 def test_a_digest_that_does_not_apply_is_no_damage(tmp_path: Path) -> None:

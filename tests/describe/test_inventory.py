@@ -131,6 +131,15 @@ def test_the_tensors_of_a_compiled_model_without_code_are_not_known() -> None:
     assert (row.tensors, row.elements, row.weight_bytes, row.code_bytes) == (None, None, None, None)
 
 
+@pytest.mark.parametrize("path", sorted((FIXTURES / "executorch").glob("*.pte")), ids=lambda path: path.name)
+def test_no_tensors_are_counted_where_a_backend_keeps_weights_by_itself(path: Path) -> None:
+    row = inventoried(path)
+    with archive.open(path) as opened:
+        are_named = any(name.startswith("named/") for name in opened.records)
+    assert (row.tensors is None, row.elements is None) == (are_named, are_named)
+    assert row.weight_bytes is not None
+
+
 @pytest.mark.parametrize(
     ("name", "code"),
     [

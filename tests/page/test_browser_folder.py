@@ -82,14 +82,14 @@ def test_what_is_wrong_with_a_file_stands_beside_its_name(browser: Browser, mode
         marks = states(seen)
         assert marks["cut.pt"] == "not read"
         assert marks["ill.ptl"].endswith("error")
-        assert (marks["a.ptl"], marks["a.ptdbg"]) == ("well", "well")
+        assert (marks["a.ptl"], marks["a.ptdbg"]) == ("verify: well", "verify: well")
         assert "the same verified checksums as a.ptl" in marks.values()
         seen.page.click("#largest .badge .link:text-is('the same verified checksums as a.ptl')")
         assert seen.text("#files h3") == "a.ptl well"
         assert "ill.ptl 1 error" in seen.text("#largest").replace("\u00a0", " ")
     with opened(browser, inventory(models)) as seen:
         seen.reach_all()
-        assert "well" not in states(seen).values()  # nobody has looked
+        assert "verify: well" not in states(seen).values()  # nobody has looked
         assert "was not checked: --verify does that" in seen.text("#top")
         assert states(seen)["a.ptl"] == "not checked"
 

@@ -118,8 +118,8 @@ def test_an_inventory_counts_what_is_not_well(tmp_path: Path) -> None:
     page = called("inspect", zoo / "a", zoo / "b", "--verify", "--format", "html").stdout
     states = {row[0]: row[1] for row in Read(page).rows if row}
     assert states == {
-        "a/well.ptl": "well",
-        "b/fine.pt": "nothing found",
+        "a/well.ptl": "verify: well",
+        "b/fine.pt": "verify: nothing found",
         "b/ill.ptl": "1 error",
         "b/well.ptl": "not read",
     }
