@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import json
 import re
+from base64 import b64encode
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +27,7 @@ from archive.server import work
 from archive.server.problems import JSON, HttpProblem, Reason, busy, documented, header
 from archive.server.settings import LONGEST_NAME
 from archive.server.spool import CLOSE, receive
-from archive.store.entries import COMPANIONS, MOST_LISTED, entry_json
+from archive.store.entries import COMPANIONS, LINES, MOST_LISTED, entry_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -139,6 +140,14 @@ class Companions:
             openapi_extra={"parameters": ASKED},
             responses=GIVEN,
         )
+        route(
+            f"/{{id}}/{LINES}",
+            self.lines,
+            summary="Get the digests of a companion's lines of code",
+            response_class=Response,
+            openapi_extra={"parameters": ASKED[:1]},
+            responses=LINES_GIVEN,
+        )
 
     def page(
         self,
@@ -182,6 +191,23 @@ class Companions:
         headers = {**MAY_CHANGE, "Debug-Archive-Id": entry.archive_id}
         tag = f'"{entry.digest}"'
         return Representation(partial(self._read, entry), entry.size, tag, headers, BINARY).answer(request)
+
+    def lines(
+        self,
+        request: Request,
+        id: Annotated[str, Path(description="As of a companion.")],  # noqa: A002 (the parameter's name)
+        *,
+        digest: Annotated[str, Query(description="That of the list, where several have the id.")] = "",
+    ) -> Response:
+        """What the store noted of the code when it was given the archive; the companion is without it."""
+        entry = self._named(id, digest)
+        try:
+            noted = self._store.lines_of(entry)
+        except (ArchiveError, OSError) as error:
+            raise HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None
+        lines = {name: b64encode(digests).decode() for name, digests in noted.items()}
+        data = json.dumps({LINES: lines}, ensure_ascii=False).encode()
+        return Representation(lambda: data, len(data), tag_of(data), MAY_CHANGE, JSON).answer(request)
 
     def _read(self, entry: AnyEntry) -> bytes:
         """The bytes of a companion."""
@@ -273,6 +299,12 @@ ADDED: dict[int | str, dict[str, Any]] = {
     408: documented("The body did not arrive in time."),
     413: documented("The body is too long."),
     504: documented("The work took too long and was ended."),
+}
+LINES_GIVEN: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Digests of 3 bytes each, in base64, by code record; none without them."},
+    304: {"description": "The client has it: `If-None-Match`."},
+    404: documented("No companion has that id."),
+    409: documented("Several companions have an id of that beginning."),
 }
 GIVEN: dict[int | str, dict[str, Any]] = {
     200: {"description": "The companion, as it was added.", "content": {BINARY: {}}},

@@ -118,7 +118,7 @@ class Shelf:
     def __init__(self, path: str) -> None:
         self._path = path
         self._models: Models | None = None
-        self._digests: list[str] = []
+        self._kept: list[tuple[str, tuple[str, ...], int]] = []
 
     @cached_property
     def store(self) -> OwnStore[Any]:
@@ -129,10 +129,10 @@ class Shelf:
     def models(self) -> Iterator[Models]:
         """The models as they are now, for the time of a request."""
         try:
-            digests = [entry.digest for entry in self.store.entries()]
-            if self._models is None or digests != self._digests:
+            kept = [(entry.digest, entry.labels, entry.kept_size) for entry in self.store.entries()]
+            if self._models is None or kept != self._kept:
                 self.close()
-                self._models, self._digests = models_of(self.store), digests
+                self._models, self._kept = models_of(self.store), kept
             models = self._models
         except (ArchiveError, OSError) as error:
             raise UnreadableError(str(error)) from error

@@ -110,8 +110,14 @@ class MadeCompanion(NamedTuple):
             return self.form or PlainForm.of(memoryview(self.companion))
 
 
-def made_of(source: Source, name: str, limits: Limits, label: str = "") -> MadeCompanion:
-    """The companion of a companion, or of an archive with debug info; ``label`` is one of its releases."""
+def made_of(
+    source: Source, name: str, limits: Limits, label: str = "", *, has_lines: bool = False
+) -> MadeCompanion:
+    """The companion of a companion, or of an archive with debug info; ``label`` is one of its releases.
+
+    Args:
+        has_lines: let the companion that is made of an archive have the digests of its lines itself.
+    """
     file = Mapped(in_memory(source), name or None)
     file_name = one_line(PurePath(os.fspath(name) or file.name).name)
     data = bytes(file.data) if is_companion(file.data) else b""
@@ -124,14 +130,14 @@ def made_of(source: Source, name: str, limits: Limits, label: str = "") -> MadeC
         if data:
             _ = archive.records  # all of it is read and checked
             return MadeCompanion(data, file_name, "", "", {}, facts_of(archive)).labelled(own).labelled(label)
-        companion = _companion_of(archive)
+        companion = _companion_of(archive, has_lines=has_lines)
         lines = {name: packed_digests(digests) for name, digests in line_digests_of(archive).items()}
         root, serialization_id = one_line(archive.root), facts_of(archive).serialization_id
         made = MadeCompanion(companion, file_name, root, serialization_id, lines)
         return made.labelled(own).labelled(label)
 
 
-def _companion_of(archive: Archive) -> bytes:
+def _companion_of(archive: Archive, *, has_lines: bool) -> bytes:
     """The companion in an archive, or the one that ``split`` would make of it."""
     if archive.companion is not None:
         records = archive.container.records
@@ -140,7 +146,7 @@ def _companion_of(archive: Archive) -> bytes:
     traced = MetadataKind.TRACES in archive.programs.kinds or bool(archive.spare.records)
     if not kinds & KINDS_TO_SOURCE and not traced:  # handles that a split archive keeps lead nowhere
         raise NoDebugInfoError("no debug info in it", file=archive.file)
-    return split_companion_of(archive)
+    return split_companion_of(archive, fingerprints=has_lines)
 
 
 # --- a companion → what is kept

@@ -243,6 +243,10 @@ class Bucket(Closing):
         """A companion file, as it was added, to the byte; or the same facts, if compressing changed."""
         return Given.of(self._read(entry.key), self.limits)
 
+    def lines_of(self, entry: BucketEntry) -> Mapping[str, bytes]:
+        """Digests of lines, by code record: see :class:`~archive.store.stores.OwnStore`."""
+        return self._read(entry.key).notes.lines
+
     def opened_of(self, entry: BucketEntry) -> Archive:
         """A companion, opened for reading, and found to be what the index says."""
         archive = opened_plain(self._read(entry.key), f"{self.file}/{entry.key}", self.limits)

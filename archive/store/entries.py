@@ -28,6 +28,8 @@ EntryT_co = TypeVar("EntryT_co", bound="CompanionEntry", covariant=True)
 
 COMPANIONS, MOST_LISTED = "/v1/companions", 1_000
 """Where a server lists companions, and how many a page of its list has."""
+LINES = "lines"
+"""Below a companion: the digests of lines that are noted beside it, in base64 by code record."""
 ID_SHOWN = 12
 """Digits of an archive id that are shown."""
 ID, NUMBER = Matching(ID_TEXT, ID_WORDS), UpTo((1 << 63) - 1)

@@ -149,6 +149,10 @@ class Store(Closing):
         """The same as :meth:`given`, by an entry."""
         return self.given(entry.archive_id)
 
+    def lines_of(self, entry: StoreEntry) -> Mapping[str, bytes]:
+        """Digests of lines, by code record: see :class:`~archive.store.stores.OwnStore`."""
+        return self._files.read(self._checked_id(entry.archive_id)).notes.lines
+
     def opened_of(self, entry: StoreEntry) -> Archive:
         """The same as :meth:`opened`, by an entry."""
         return self.opened(entry.archive_id)

@@ -84,6 +84,9 @@ class OwnStore(AnyStore[EntryT], Protocol[EntryT]):
     def given_of(self, entry: EntryT) -> Given:
         """A companion file, as it was added."""
 
+    def lines_of(self, entry: EntryT) -> Mapping[str, bytes]:
+        """The digests of lines that are noted beside a companion, concatenated, by code record."""
+
     def remove(self, key: str, /) -> None:
         """Remove the companion of an entry's ``key``."""
 

@@ -173,6 +173,7 @@ def test_the_interface_is_described(server: Running) -> None:
         PATH: ["post"],
         "/v1/companions": ["get", "put"],
         "/v1/companions/{id}": ["get"],
+        "/v1/companions/{id}/lines": ["get"],
         "/healthz": ["get"],
         "/livez": ["get"],
         "/metrics": ["get"],

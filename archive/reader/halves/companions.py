@@ -25,11 +25,13 @@ def companion_contents(
     return kept.noted(with_digest(contents, opened)).labelled(label)
 
 
-def companion_of(opened: Archive) -> bytes:
+def companion_of(opened: Archive, *, fingerprints: bool = False) -> bytes:
     """The companion that ``split`` makes of an archive by default; the archive stays as it is."""
     check_archive(opened)
     check_debug_info(opened)
-    contents = companion_contents(opened, kept_handles(opened, None, "", by_default="unique"))
+    contents = companion_contents(
+        opened, kept_handles(opened, None, "", by_default="unique"), fingerprints=fingerprints
+    )
     data = build_companion(contents)
     with memory.part():
         check_gives(contents, memoryview(data), opened.archive_id)

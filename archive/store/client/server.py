@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import b64decode
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +13,27 @@ from archive.base.errors import ArchiveError, in_file, shown
 from archive.base.json_text import parsed_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.reader import opening
+from archive.reader.line_digests import unpacked_lines
 from archive.store.adding import made_of
 from archive.store.client import TOKEN_VARIABLE
 from archive.store.client.cache import Cache, folder_of
-from archive.store.client.connection import NOT_MODIFIED, UNAUTHORIZED, Connection, ServerRefusal
-from archive.store.entries import COMPANIONS, MOST_LISTED, Addition, ServerEntry, as_listed, parsed_entry
+from archive.store.client.connection import NOT_FOUND, NOT_MODIFIED, UNAUTHORIZED, Connection, ServerRefusal
+from archive.store.entries import (
+    COMPANIONS,
+    LINES,
+    MOST_LISTED,
+    Addition,
+    ServerEntry,
+    as_listed,
+    parsed_entry,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.io.mapped import Source
     from archive.reader.archive import Archive
+    from archive.reader.line_digests import LineDigests
     from archive.store.entries import Outcome
 
 MOST_OF_PAGE, MOST_OF_LIST = 64 << 20, 256 << 20
@@ -65,12 +76,15 @@ class Server:
         return entries
 
     def _page(self, after: str) -> bytes:
-        """A page of the list: the one in the cache, if it is still the same."""
-        query = {"facts": "true", "limit": str(MOST_LISTED), "after": after}
-        key = digest_of(json.dumps([self.file, query]).encode()).hex()
+        """A page of the list."""
+        return self._asked(COMPANIONS, {"facts": "true", "limit": str(MOST_LISTED), "after": after})
+
+    def _asked(self, place: str, query: Mapping[str, str]) -> bytes:
+        """An answer: the one in the cache, if it is still the same."""
+        key = digest_of(json.dumps([self.file, place, query]).encode()).hex()
         known = self._cache.latest(key)
         headers = {} if known is None else {"If-None-Match": f'"{digest_of(known).hex()}"'}
-        reply = self._connection.ask(COMPANIONS, query, most=MOST_OF_PAGE, headers=headers)
+        reply = self._connection.ask(place, query, most=MOST_OF_PAGE, headers=headers)
         if reply.status == NOT_MODIFIED and known is not None:
             return known
         self._cache.keep(key, reply.data)
@@ -96,13 +110,34 @@ class Server:
         """A companion, opened for reading, and found to be what the list says."""
         data = self.companion_of(entry)
         archive = opening.open(data, limits=self._limits, name=f"{self.file}: {entry.name}")
-        return as_listed(archive, entry, "what its server lists")
+        archive = as_listed(archive, entry, "what its server lists")
+        if entry.facts.code and not archive.line_digests:
+            archive.line_digests = self._lines_of(entry)
+        return archive
+
+    def _lines_of(self, entry: ServerEntry) -> Mapping[str, LineDigests]:
+        """The digests of lines that the server noted beside a companion; none of an older server."""
+        place = f"{COMPANIONS}/{entry.archive_id}/{LINES}"
+        try:
+            data = self._asked(place, {"digest": entry.digest})
+        except ServerRefusal as refusal:
+            if refusal.status == NOT_FOUND:
+                return {}
+            raise
+        with in_file(self.file, place):
+            lines = _object(data).get(LINES)
+            if not isinstance(lines, dict) or not all(isinstance(text, str) for text in lines.values()):
+                raise ArchiveError(place=LINES, expected="texts of base64 by name", found=shown(lines))
+            try:
+                return unpacked_lines({name: b64decode(text, validate=True) for name, text in lines.items()})
+            except ValueError as error:
+                raise ArchiveError(place=LINES, expected="base64", found=str(error)) from None
 
     def add(
         self, source: Source, *, name: str = "", replace: bool = False, label: str = ""
     ) -> Addition[ServerEntry]:
         """Add a companion, or the companion of an archive, which is made here."""
-        made = made_of(source, name, self._limits, label)
+        made = made_of(source, name, self._limits, label, has_lines=True)
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
         headers = {"Content-Type": "application/octet-stream"}
         if token:
