@@ -183,18 +183,9 @@ class LiteAnswers:
     def _lowered_answer(self, failure: LiteFailure) -> Answer:
         """The answer of a program: a backend names the one operation of a partition that failed."""
         nodes = self._lowered.get(failure.digits, [])
-        against = {
-            node: why
-            for node in nodes
-            if (why := contradicted(node.site.target, failure.message, in_backend=True))
-        }
-        left = [node for node in nodes if node not in against]
-        if left:
-            answer = answer_of(self._archive, failure, failure.what, left, attrgetter("text"))
+        if nodes:
+            answer = answer_of(self._archive, failure, failure.what, nodes, attrgetter("text"))
             return replace(answer, is_final=not answer.is_split)
-        if against:
-            note = f"{failure.what}: {next(iter(against.values()))}: {OTHERS}"
-            return Answer(failure, None, ((0, note),))
         may_have_it = self._archive.programs.may_call(DELEGATE)
         why = why_no_traces(self._archive) if may_have_it else ""
         note = f"{failure.what}: {why or NO_LOWERED}"
@@ -273,7 +264,8 @@ class LiteAnswers:
         known = self.splits.operations
         if message and known.runs_nothing(handle):
             return f"{NOTHING_RUNS} {message[:MAX_SHOWN]!r}"
-        return contradicted(known.operator(handle), message, in_backend=known[handle].method < 0)
+        # That of no instruction is a backend's.
+        return contradicted(known.operator(handle), message) if known[handle].method >= 0 else ""
 
     def _calls(self, handle: int, method: str) -> bool:
         """Whether an instruction may call a method through an interface; none calls one of the top module."""

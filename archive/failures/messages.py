@@ -2,16 +2,15 @@
 
 If an operator does not print the message of a failure, that is evidence that another operator failed. All
 kinds of failures whose lines don't name the operator ask it here (:func:`contradicted`): debug handles of
-instructions, of delegated modules and of lowered nodes, and frames without a statement. Where a log names the
-operator itself, it did print the message.
+instructions, and frames without a statement. Where a log names the operator itself, it did print the message.
 
 Messages with the same wording form a row of ``families.txt``, with the operators that print it. The table was
 measured with PyTorch 2.13 by ``tools/measure_messages.py``, which calls operators wrongly in many ways; an
 operator prints what those print that it calls. An operator that wasn't measured may print anything. So may
 custom operators, and ``prim::`` ones, which raise the exceptions of the model's own code.
 
-A backend makes an operation of others, in its own way: of simple ones (:data:`SIMPLE`), whose messages
-contradict no operation there, and a lookup of other lookups (:data:`LOOKUPS`).
+A backend has words of its own and may run several operations as one: no message contradicts a handle or node
+that it runs.
 """
 
 from __future__ import annotations
@@ -68,19 +67,6 @@ INTERPRETER_OPERATORS = {
 
 Programs fetch items of tuples and lists by Python's own operator.
 """
-SIMPLE = frozenset(
-    {"add", "mul", "div", "sum", "where", "clamp", "matmul", "mm", "bmm", "addmm"}  # arithmetic, products
-    | {"view", "expand", "permute", "slice", "select", "cat", "constant_pad_nd", "copy_", "to", "index"}
-    | {"Bool", "Int", "Float", "item", "__getitem__", "divmod", "reshape"}  # and Python's own
-)
-"""What a backend may make any operation of, without ``aten::``: operators that calculate and arrange."""
-LOOKUPS = frozenset(
-    {"embedding", "embedding_bag", "gather", "index", "index_select", "take", "take_along_dim", "one_hot"}
-    | {"index_add", "index_copy", "index_fill", "index_put", "index_reduce", "scatter", "scatter_add"}
-    | {"scatter_reduce", "masked_select", "repeat_interleave", "bucketize", "searchsorted"}
-)
-"""Operators that look up, or write, by indices."""
-
 MAX_MESSAGE = 2_000
 """Characters of a message; longer ones are not looked up."""
 MAX_SHOWN = 100
@@ -168,25 +154,22 @@ def refused_method(line: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def cannot_print(operator: str, message: str, *, in_backend: bool = False) -> bool:
+def cannot_print(operator: str, message: str) -> bool:
     """Whether only other operators print a message, as far as measured.
 
     Args:
         operator: its name, with or without overload, as TorchScript or as a program has it:
             ``aten::add.Tensor``, ``torch.ops.aten.add.Tensor``.
         message: as :func:`known_message` returns it.
-        in_backend: whether a backend runs the operator.
     """
     table = families()
     printed_by = table.printed_by.get(wording(message))
-    if printed_by is None or (in_backend and not printed_by.isdisjoint(SIMPLE)):
+    if printed_by is None:
         return False
     if operator in INTERPRETER_OPERATORS:
         return True
     name = _measured_name(operator)
-    if not name or (in_backend and name in LOOKUPS and not printed_by.isdisjoint(LOOKUPS)):
-        return False
-    return name not in printed_by
+    return bool(name) and name not in printed_by
 
 
 @lru_cache(maxsize=1024)
@@ -195,7 +178,7 @@ def prints(operator: str, message: str) -> bool:
     return _measured_name(operator) in families().printed_by.get(wording(message), ())
 
 
-def contradicted(operator: str, message: str, *, in_backend: bool = False) -> str:
+def contradicted(operator: str, message: str) -> str:
     """What rules out that an operator printed a message, in words; "" where it may have.
 
     The arguments are those of :func:`cannot_print`; "" is no message.
@@ -203,7 +186,7 @@ def contradicted(operator: str, message: str, *, in_backend: bool = False) -> st
     >>> contradicted("torch.ops.aten.relu.default", "index out of range in self")
     "aten.relu.default does not print 'index out of range in self'"
     """
-    if not message or not cannot_print(operator, message, in_backend=in_backend):
+    if not message or not cannot_print(operator, message):
         return ""
     return f"{operator.removeprefix(OPERATORS)} does not print {message[:MAX_SHOWN]!r}"
 

@@ -11,13 +11,11 @@ from archive.failures.explainer import LogExplainer
 from archive.failures.messages import (
     MAX_MESSAGE,
     MAX_STARTS,
-    SIMPLE,
     cannot_print,
     contradicted,
     families,
     known_message,
     prints,
-    wording,
 )
 from tests.support.halves import halves
 from tests.support.reports import Outcome, case, cases, explained
@@ -91,22 +89,6 @@ def test_what_a_program_calls_an_operator_makes_no_difference() -> None:
     for target in ("torch.ops.own.cat.default", "torch.ops.higher_order.cond", "operator.add", "torch.cat"):
         assert contradicted(target, CAT) == ""
     assert contradicted("_operator.getitem", CAT)
-
-
-def test_a_backend_may_print_more_than_pytorch_and_nothing_less() -> None:
-    """Every operator prints there what PyTorch's prints, and what simple ones print that it is made of."""
-    table = families()
-    simple, weaker = 0, 0
-    for text, printed_by in table.printed_by.items():
-        if wording(text) != text:
-            continue
-        contradictions = {name for name in table.measured if cannot_print(f"aten::{name}", text)}
-        here = {name for name in table.measured if cannot_print(f"aten::{name}", text, in_backend=True)}
-        assert here <= contradictions == table.measured - printed_by
-        assert not (here and printed_by & SIMPLE)
-        simple += bool(printed_by & SIMPLE)
-        weaker += here != contradictions
-    assert simple < weaker < len(table.printed_by)
 
 
 def test_messages_stay_the_operators_that_print_them() -> None:
