@@ -75,15 +75,15 @@ def transformers() -> Any:  # noqa: ANN401 (an optional package, whose absence m
     return package
 
 
-def bert_model() -> nn.Module:
-    """An encoder of 12 layers."""
+def bert_model(layers: int = LAYERS, width: int = WIDTH, heads: int = HEADS) -> nn.Module:
+    """An encoder."""
     package = transformers()
     config = package.BertConfig(
         vocab_size=WORDS,
-        hidden_size=WIDTH,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=2 * WIDTH,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=2 * width,
         attn_implementation="eager",
         return_dict=False,
     )

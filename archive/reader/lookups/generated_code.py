@@ -135,7 +135,7 @@ def _function(node: ast.FunctionDef, type_name: str, record: ParsedCode) -> Code
     """A function with the calls of modules in it."""
     known: dict[str, Path] = {node.args.args[0].arg: ()} if type_name and node.args.args else {}
     calls = []
-    left: list[ast.AST] = node.body[::-1]
+    left: list[ast.AST] = [*reversed(node.body)]
     while left:  # in the order of the text
         part = left.pop()
         left += _parts(part)[::-1]
