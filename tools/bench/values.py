@@ -45,7 +45,7 @@ REASONS = {
 }
 TRIED = {
     ".ptl": "finding once what operations share of their call stacks, and events without call stacks, gave "
-    "0.6 to 0.8 of the time; to read tables of only what ran is left: a tag does not say in which record it is",
+    "0.6 to 0.8 of the time; only what ran could be read, but a tag does not name its record",
 }
 
 
