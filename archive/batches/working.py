@@ -27,7 +27,6 @@ from archive.base.quick_dataclass import dataclass
 from archive.batches.inputs import is_false_model
 from archive.batches.jobs import CompanionUse, Job
 from archive.batches.outcome import Outcome, OutcomeKind, reason_of
-from archive.container.container import Container
 from archive.io import places
 from archive.io.mapped import Mapped, in_memory, source_of
 from archive.io.output import EXISTS, REPLACES, check_target, is_path, replacing_only
@@ -35,11 +34,10 @@ from archive.io.places import Fingerprint, Measured
 from archive.io.urls import name_of
 from archive.reader.recognition import (
     FileKind,
-    is_zip,
     listed_kind,
     recognise,
 )
-from archive.reader.rewriting import check_whole
+from archive.reader.rewriting import check_copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -269,9 +267,7 @@ class _Work(NamedTuple):
         """Copy a file that is already what would be made of it, if its records are whole."""
         source = self.job.name if self.task.mapped else in_memory(self.job.name)
         with closing(Mapped(source)) as mapped:
-            if is_zip(mapped.data):
-                with Container(mapped, rooted=False) as container:
-                    check_whole(container)
+            check_copied(mapped)
         places.copy(self.job.name, target, force=force)
         reason, outputs = reason_of(self.job, why), (self._fingerprint(target),)
         return Outcome(self.job, OutcomeKind.NOTHING_TO_DO, reason, None, self.sources, outputs)

@@ -44,8 +44,7 @@ COLUMNS = (
 NOT_CHECKED = "what is in the files was not checked: --verify does that"
 
 WELL, NOTHING_FOUND = "verify: well", "verify: nothing found"
-"""The states of sound files; the second of one that ``verify`` does not look into: its bytes are well, as far as
-that can be known."""
+"""The states of sound files; the second of one that ``verify`` does not look into."""
 
 
 class InventoryPage:

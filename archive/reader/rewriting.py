@@ -20,7 +20,7 @@ from archive.io.output import is_path, replacing, replacing_all
 from archive.reader.archive import Archive
 from archive.reader.companion import Companion
 from archive.reader.opening import open_whole, opened
-from archive.reader.recognition import check_companion
+from archive.reader.recognition import check_companion, is_zip
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -118,6 +118,13 @@ def check_whole(container: Container) -> None:
     """Refuse a file that is to be copied as it is, and has a record without its size or checksum."""
     for record in container.records.values():
         record.check()
+
+
+def check_copied(mapped: Mapped) -> None:
+    """Refuse a zip that is to be copied as it is, if its records aren't whole."""
+    if is_zip(mapped.data):
+        with Container(mapped, rooted=False) as container:
+            check_whole(container)
 
 
 def check_archive(opened: Archive) -> None:

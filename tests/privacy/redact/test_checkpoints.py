@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.container.write import Member
-    from archive.privacy.redact.result import AnyRedaction
+    from archive.privacy.redact.result import CheckpointRedaction
 
 pytestmark = pytest.mark.torch
 PROTOCOLS = range(2, 6)
@@ -62,7 +62,7 @@ def saved(value: object, protocol: int = 2) -> bytes:
     return file.getvalue()
 
 
-def redacted(data: bytes, *pairs: str, partial: bool = False) -> tuple[bytes, AnyRedaction]:
+def redacted(data: bytes, *pairs: str, partial: bool = False) -> tuple[bytes, CheckpointRedaction]:
     out = io.BytesIO()
     result = archive.redact_checkpoint(data, out, replace=pairs or [PAIR], partial=partial)
     return out.getvalue(), result

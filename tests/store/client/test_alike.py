@@ -37,7 +37,7 @@ LOGS = [
 ]
 SETS: dict[str, list[Path | bytes]] = {
     "archives": [OWN.path, *twins(OWN)[:1], *sorted(FLEET.glob("*.ptdbg"))],
-    "twins": twins(OWN)[:2],
+    "twins": [*twins(OWN)[:2]],
 }
 """Stores of all that may be added, and what most failures need to be told apart."""
 
