@@ -16,7 +16,7 @@ from archive.cli.status import Cause
 from archive.io.places import resolved
 from archive.io.urls import name_of
 from archive.privacy.redact.result import AnyRedaction
-from archive.reader.recognition import SAVED_KINDS, FileKind, listed_kind
+from archive.reader.recognition import SAVED_KINDS, FileKind, listed_kind, recognise
 from archive.reader.recognition.kinds import REDACTED_KINDS
 from archive.render import redact as texts
 
@@ -250,6 +250,8 @@ def command(
     asks_nothing = not any((preset, maps, paths, text, *(one is not None for one in others.values())))
     if kind in SAVED_KINDS and not replace and (companion is None or asks_nothing):
         raise click.UsageError(f"{label} is what `torch.save` wrote: {NEEDS_VALUES}")
+    if replace and kind is None and not names_several(file):
+        raise recognise(file, limits=maker.limits).refusal(label)  # unless that says itself what is wrong
     if replace and not is_saved and kind is not FileKind.SAFETENSORS:
         raise click.UsageError("--replace is for metadata of safetensors, and for what `torch.save` wrote")
     if companion is not None and is_saved:

@@ -231,6 +231,7 @@ REWRITTEN = {
 }
 """Records of debug information, in which ``redact`` changes paths and source text."""
 NO_PATHS, NO_SOURCE = "`redact --paths basename` takes folders out", "`redact --source none` takes it out"
+NO_TEXT = f"it is in source text: {NO_SOURCE}"
 NO_PATHS_MAPPED = (
     "`redact --paths basename` overwrites paths of source files in mapped data; others are of the model"
 )
@@ -289,6 +290,12 @@ def remedy(finding: Finding, file: FileKind, findings: Sequence[Finding], spare:
         return finding.kind.remedy
     other = _remedy(finding.kind, file, place, spare)
     return f"{finding.kind.remedy}; by itself: {other}" if carried else other
+
+
+def remedy_at(kind: LeakKind, file: FileKind, record: str) -> str:
+    """A sentence that says how a text gets out of a record where it stands by itself; "" if none is known."""
+    known = _remedy(kind, file, Place(record, kind=kind_in(file, record)), ())
+    return "" if known == kind.remedy else known
 
 
 BY_KIND = {

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from archive.base.errors import counted
 from archive.debuginfo.sites import SEPARATOR
 from archive.privacy.leaks import LeakKind, leaks_in
-from archive.privacy.leaks.findings import Allowed
+from archive.privacy.leaks.findings import NO_PATHS, NO_TEXT, Allowed, remedy_at
 from archive.privacy.leaks.vocabulary import NAMES, PATHS, is_word_of_code
 from archive.privacy.redact.named_text import RedactionText
 from archive.privacy.redact.removed import Removed, RevealingTexts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
     from archive.base.limits import Limits
     from archive.io.mapped import Mapped
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from archive.privacy.leaks.sources import SourceLines
     from archive.privacy.pieces.tensors_read import TensorsRead
     from archive.privacy.redact.rules import Rules
+    from archive.reader.recognition import FileKind
 
 What = Literal[
     "path",
@@ -126,13 +127,27 @@ def judged(finder: Finder, rules: Rules) -> Judgement:
     unlisted = [
         counted(count, f"more {kind}") for kind, count in leaks.more.items() if goes(kind, b"", rules)
     ]
-    remedies = dict.fromkeys(f"{finding.kind}: {finding.remedy}" for finding in left)
+    remedies = dict.fromkeys(f"{finding.kind}: {_not_taken(finding.remedy, rules)}" for finding in left)
     return Judgement(
         {finding.data: _text_of(finding) for finding in left},
         tuple(unlisted),
         tuple(map(_text_of, may_stay)),
         tuple(remedies),
     )
+
+
+def _not_taken(remedy: str, rules: Rules) -> str:
+    """A way out that rules have not taken: what stays without paths stands in the text of lines."""
+    return NO_TEXT if remedy == NO_PATHS and rules.paths != "keep" and rules.source != "none" else remedy
+
+
+def ways_at(places: Mapping[tuple[What, bytes], str], file: FileKind) -> Iterator[str]:
+    """How texts get out that a search has found, by their first places."""
+    kinds = {what: kind for kind, what in reversed(SOUGHT.items())}
+    for (what, _), place in places.items():
+        way = remedy_at(kinds[what], file, place.partition(", ")[0]) if what in kinds else ""
+        if way:
+            yield f"{what}: {way}"
 
 
 def _allowed(rules: Rules) -> Allowed:

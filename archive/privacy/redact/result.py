@@ -195,7 +195,7 @@ def proven(
     never_sought: Collection[str] = NEVER_SOUGHT,
 ) -> dict[str, Any]:
     """What all results say of the search, and of what `leaks` finds in the result, as their attributes."""
-    from archive.privacy.redact.promises import judged  # noqa: PLC0415 (showing results does without)
+    from archive.privacy.redact.promises import judged, ways_at  # noqa: PLC0415 (showing results does without)
     from archive.privacy.review.ways import way_of_carriers  # noqa: PLC0415 (the same)
 
     judgement = judged(proof.finder, rules)
@@ -211,6 +211,7 @@ def proven(
                 found["text", text] = finding.place
                 remaining.append(RedactionText("text", decoded(text), f"{finding.place}, in parts"))
                 break
+    only_found = {each: place for each, place in proof.left.items() if each[1] not in judgement.left}
     problems = [
         *judgement.unlisted,
         *(f"not searched: {record}" for record in proof.unread),
@@ -227,7 +228,11 @@ def proven(
         "read": proof.read,
         "kept_by_choice": judgement.kept,
         "carriers": tuple(proof.carriers),
-        "remedies": (*judgement.remedies, *carried, *removed.ways),
+        "remedies": tuple(
+            dict.fromkeys(
+                (*judgement.remedies, *ways_at(only_found, proof.finder.kind), *carried, *removed.ways)
+            )
+        ),
     }
 
 

@@ -342,6 +342,15 @@ def test_other_files_are_refused() -> None:
             archive.redact_checkpoint(KINDS / name, io.BytesIO(), replace=[PAIR])
 
 
+def test_an_input_that_cannot_be_read_is_what_is_wrong_not_its_options(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pt"
+    cut.write_bytes((KINDS / "checkpoint.pt").read_bytes()[:500])
+    for file, why in ((tmp_path / "none.pt", b"No such file"), (cut, b"a zip without its end")):
+        for options in ((), ("-c", tmp_path / "c.ptdbg")):
+            done = run("redact", file, "-o", tmp_path / "out.pt", "--replace", "a=b", *options)
+            assert (done.returncode, why in done.stderr, b"--replace" in done.stderr) == (2, True, False)
+
+
 def test_another_record_than_the_file_has_is_found_out(tmp_path: Path) -> None:
     def changed(out: BinaryIO, root: str, members: Iterable[Member], *, alignment: int) -> None:
         others = [new_member(one.name, b"0" * 24) if one.name == "data/0" else one for one in members]
