@@ -90,8 +90,8 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     multiple=True,
     metavar="[LABEL=]SIZE",
     callback=_budgets,
-    help="Exit with 1 if a file, or a label of the view, or `debug` (all debug info) is larger than SIZE: "
-    f"5MB, 100KiB ({AMOUNT_WORDS}); with --base, +10KB bounds the growth. May be repeated.",
+    help="Exit with 1 if a file, or a label of the view, or `debug`, `weights` or `code` (all of it) is "
+    f"larger than SIZE: 5MB, 100KiB ({AMOUNT_WORDS}); with --base, +10KB bounds the growth. May be repeated.",
 )
 @options.config_option(
     "Take budgets by glob from the table [tool.debug-archive.budgets] of this file.", "some"

@@ -243,7 +243,7 @@ def test_a_label_that_no_file_has_is_told_and_hides_nothing(project: Path) -> No
     assert len(over) == 2
     assert unknown.startswith(
         "debug-archive: pyproject.toml: [tool.debug-archive.budgets], 'models/**', item 2: "
-        "no label 'rangs' by kind; available: bytecode, source ranges, "
+        "no label 'rangs' by kind; there are: bytecode, source ranges, "
     )
     done = called("sizes", "models", "--budget", "rangs=1KB", "--config", "pyproject.toml")
     assert "debug-archive: --budget: no label 'rangs' by kind" in done.stderr

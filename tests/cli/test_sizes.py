@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 import archive
 from archive.cli.commands import group
+from archive.describe.inventory import inventoried
 from archive.describe.listing import listed
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.budgets import SizeBudget
@@ -178,9 +179,19 @@ def test_budgets_of_growth_need_a_base() -> None:
 def test_an_unknown_label_is_a_usage_error_that_lists_those_there_are() -> None:
     done = sizes(NESTED, "--budget", "ranges=1KB")
     assert done.exit_code == 2
-    assert "no label 'ranges' by kind; available: bytecode, source ranges, " in done.stderr
+    assert "no label 'ranges' by kind; there are: bytecode, source ranges, " in done.stderr
     done = sizes(NESTED, "--budget", "data.pkl=1KB", "--by", "source")
     assert "no label 'data.pkl' by source" in done.stderr
+
+
+@pytest.mark.parametrize("view", ["kind", "part", "module", "source", "weights"])
+def test_what_an_inventory_counts_is_a_label_of_every_view_by_the_same_word(view: str) -> None:
+    row = inventoried(NESTED)
+    for label, size in (("debug", row.debug_bytes), ("weights", row.weight_bytes), ("code", row.code_bytes)):
+        assert sizes(NESTED, "--by", view, "--budget", f"{label}={size}").exit_code == 0
+        done = sizes(NESTED, "--by", view, "--budget", f"{label}={(size or 0) - 1}")
+        assert f"{label}: {size:,} bytes, 1 over" in done.stderr
+        assert f", {label}" in sizes(NESTED, "--by", view, "--budget", "nothing=1").stderr
 
 
 def test_kinds_that_a_file_has_none_of_may_have_a_budget() -> None:

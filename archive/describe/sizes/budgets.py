@@ -6,13 +6,15 @@
 
 A glob is relative to the folder of the TOML file; ``*`` and ``?`` stay within a folder, ``**`` is for any
 number of folders. A file has the budgets of all globs that fit. Labels are kinds of bytes: those of the view
-``kind``, ``debug`` for all debug info, none for the whole file.
+``kind``; ``debug``, ``weights`` and ``code`` for all that counts as such, as in an inventory; none for the
+whole file.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -22,7 +24,7 @@ from archive.base.errors import ArchiveError, one_line, shown
 from archive.base.quick_dataclass import dataclass
 from archive.describe.sizes.account import STRUCTURE, Part, View
 from archive.formats.exported.node_metadata import KIND_BY_KEY
-from archive.formats.record_kinds import MetadataKind, RecordKind, SpareKind
+from archive.formats.record_kinds import Group, MetadataKind, RecordKind, SpareKind
 from archive.io import settings
 from archive.io.globs import Globs, check_amount
 from archive.io.urls import is_url
@@ -34,7 +36,8 @@ if TYPE_CHECKING:
 
 BUDGET = re.compile(rf"(?:(?P<label>.+)=)?(?P<growth>\+)?(?P<most>{AMOUNT})", re.IGNORECASE | re.DOTALL)
 FILE, DEBUG = "", "debug"
-"""Labels in every view: the whole file, and all debug info without headers of records."""
+GROUPS = {DEBUG: Group.DEBUG, "weights": Group.WEIGHTS, "code": Group.CODE}
+"""Labels in every view: the whole file, and what counts as debug info, weights or code without headers."""
 
 ALWAYS_KNOWN = {
     View.KIND: [*RecordKind, *MetadataKind, *SpareKind, *STRUCTURE],
@@ -115,10 +118,10 @@ def verdict(
     old = _measures(base, view, depth) if base else {}
     known = dict.fromkeys([*new, *old, *ALWAYS_KNOWN.get(view, [])])
     if budget.label not in known:
-        names = [one_line(label) for label in known if label != FILE]
+        names = [one_line(label) for label in dict.fromkeys([*new, *old]) if label != FILE]
         more = f", and {len(names) - LISTED} others" if len(names) > LISTED else ""
         some = ", ".join(names[:LISTED])
-        problem = f"no label {shown(budget.label)} by {view}; available: {some}{more}"
+        problem = f"no label {shown(budget.label)} by {view}; there are: {some}{more}"
         return Verdict(budget, None, problem)
     size = new.get(budget.label, 0)
     if not budget.growth:
@@ -130,7 +133,12 @@ def verdict(
 
 def _measures(account: Account, view: View, depth: int | None) -> dict[str, int]:
     by_label = {label: size.stored for label, size in account.by(view, depth).items()}
-    return {**by_label, DEBUG: account.debug_bytes, FILE: account.size}
+    stored = Counter[Group]()
+    for piece in account.pieces:
+        stored[account.group_of(piece)] += piece.stored
+    groups = {label: stored[group] for label, group in GROUPS.items()}
+    groups = {label: size for label, size in groups.items() if label not in by_label}
+    return {**by_label, **groups, DEBUG: account.debug_bytes, FILE: account.size}
 
 
 # --- TOML files

@@ -122,6 +122,10 @@ DTYPES = {
 """The dtype of each number, ``enum ggml_type``; missing ones were removed from the format."""
 
 
+CUT = "the file is cut short"
+"""What is said wherever it has fewer bytes than its header says."""
+
+
 class PassedArray(Construct):  # type: ignore[misc]  # it has no types
     """An array, which is skipped: parsed, it is an :class:`ArrayOf`.
 
@@ -299,6 +303,13 @@ class _Stream(HeadReader):
             self.texts.append(TextPlace(at, at + size))
         memory.take(WIDEST * size, "texts", place=f"byte {at:,}")
 
+    def check_count(self, count: int, least: int, what: str) -> None:
+        """As the base, and that the file is too short."""
+        try:
+            super().check_count(count, least, what)
+        except ArchiveError as error:
+            raise ArchiveError(CUT, place=error.place, expected=error.expected, found=error.found) from None
+
     def cut(self, path: str) -> ArchiveError:
         """The error for a header that goes on after the bytes at hand.
 
@@ -309,7 +320,7 @@ class _Stream(HeadReader):
         place = f"byte {at:,}, {field_path(path)}"
         if at + wanted > self.size:
             left = max(self.size - at, 0)
-            return ArchiveError(place=place, expected=f"{wanted:,} bytes", found=f"{left:,}")
+            return ArchiveError(CUT, place=place, expected=f"{wanted:,} bytes", found=f"{left:,}")
         return CutShortError(place=place, expected=f"{wanted:,} bytes", found="fewer")
 
 
@@ -356,9 +367,8 @@ class _Header:
             at = start + row.offset
             if at + row.size > self._size:
                 place = f"tensor {shown(row.name)}"
-                raise ArchiveError(
-                    place=place, expected=f"{at + row.size:,} bytes of file", found=f"{self._size:,}"
-                )
+                expected = f"{at + row.size:,} bytes of file"
+                raise ArchiveError(CUT, place=place, expected=expected, found=f"{self._size:,}")
             record = DATA_FOLDER + row.name
             records[record] = FileRecord(RecordKind.TENSOR, ((at, at + row.size),))
             described[row.name] = Tensor(row.dtype, row.shape, row_major(row.shape), 0, record)

@@ -15,6 +15,7 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import numpy as np
 import zstandard
 
 from archive.base import memory
@@ -84,6 +85,9 @@ CONTROLS = {*range(0x20), 0x7F} - {*b"\t\n\r\f\b\x1b"}
 SHOWN_TEXT = 32
 """Characters of its first line."""
 HTML = re.compile(rb"\s*(?><!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:\?xml|Error>)")
+"""As stores of objects write their errors."""
+PICKLE = re.compile(rb"\x80[\2-\5]")
 JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:\"|\})|\[\s*[\[{\"\d\]-])")
 INDEX = re.compile(rb'\s*\{.*"weight_map"\s*:\s*\{', re.DOTALL)
 DATA_END = re.compile(rb'"data_offsets"\s*:\s*\[\s*\d{1,19}\s*,\s*(\d{1,19})\s*\]')
@@ -123,8 +127,25 @@ def recognise_head(data: Bytes, *, most: int) -> Recognised:
         if is_it(head, len(data)):
             return Recognised(kind, KIND_WORDS[kind])
     if (text := _text(head)) is not None:
+        if XML.match(head):
+            advice = "if it was meant to be a model, a download has gone wrong: look at what it says"
+            return Recognised(FileKind.TEXT, f"XML text (it begins with {text})", advice)
         return Recognised(FileKind.TEXT, f"a text file (it begins with {text})")
-    return Recognised(FileKind.UNKNOWN, f"no known kind of file (it begins with {shown(head[:16])})")
+    return _unknown(data, head)
+
+
+def _unknown(data: Bytes, head: bytes) -> Recognised:
+    """A file of no kind that is known, in the words that help most."""
+    kind = FileKind.UNKNOWN
+    if not head.strip(b"\0"):
+        what = f"no known kind of file (its first {len(head):,} bytes are zeros)"
+        if isinstance(data, memoryview) and not np.any(np.frombuffer(data, np.uint8)):
+            what = "nothing but zeros"
+        return Recognised(kind, what, "copying or downloading it has not ended: do it again")
+    if PICKLE.match(head) and bytes(data[-1:]) == b".":
+        what = "a pickle that Python wrote without `torch.save`"
+        return Recognised(kind, what, "load it, if you trust it, and `torch.save` what it gives")
+    return Recognised(kind, f"no known kind of file (it begins with {shown(head[:16])})")
 
 
 def _text(head: bytes) -> str | None:

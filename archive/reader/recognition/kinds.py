@@ -303,7 +303,7 @@ ADVICE = {
     FileKind.SHARDED: _no_code(FileKind.SHARDED),
     FileKind.LFS: "`git lfs pull` puts the file itself in its place",
     FileKind.HTML: "a download has gone wrong: look at the page, and download the file itself",
-    FileKind.JSON: f"if it was meant to be a model, look at what the server says in it; {LOGS}",
+    FileKind.JSON: f"if it was meant to be a model, look at what it says; {LOGS}",
     FileKind.TEXT: f"if it was meant to be a model, look at what it says; {LOGS}",
     FileKind.GZIP: "unpack it first: `gunzip`",
     FileKind.XZ: "unpack it first: `unxz`",
