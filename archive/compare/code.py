@@ -197,9 +197,9 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
             keeps = not roots or name.rpartition(".")[0] in roots
             if of_function and differ_in_numbers(unit.text, texts[name], keeps_arguments=keeps):
                 text = unit.text
-                numbered.append(current[name].name)
+                numbered.append(unit.name)
             elif variables and text == unit.text:
-                other_names.setdefault(tuple(variables.items()), []).append(current[name].name)
+                other_names.setdefault(tuple(variables.items()), []).append(unit.name)
             yield from _compared(unit, current[name], text, sources)
         elif name not in left:
             yield gone(Level.MODEL, unit.what, unit.name, _place(unit, sources[0]))
@@ -252,13 +252,13 @@ def _compared(old: Unit, new: Unit, text: str, sources: tuple[UnitSources, UnitS
         if not is_same:
             code = unified(old.text, text)
             place += f"; generated code +{code.added} −{code.gone}"  # noqa: RUF001 (a minus sign)
-        yield text_changed(level, old.what, new.name, "source", lines, new=place)
+        yield text_changed(level, old.what, old.name, "source", lines, new=place)
     if not is_same and not edited:
         words = "the source is the same" if was and not edits else ""
-        yield text_changed(level, old.what, new.name, "generated code", unified(old.text, text), new=words)
+        yield text_changed(level, old.what, old.name, "generated code", unified(old.text, text), new=words)
     if not edited:
         for before, after in edits:
-            yield changed(Level.DEBUG, "place of source", new.name, before.place, after.place)
+            yield changed(Level.DEBUG, "place of source", old.name, before.place, after.place)
 
 
 def _edits(was: Sequence[UnitSource], now: Sequence[UnitSource]) -> Iterator[tuple[UnitSource, UnitSource]]:

@@ -71,10 +71,10 @@ def bytecode_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Cha
         if name not in current:
             yield gone(Level.MODEL, "bytecode", name, _length(text))
             continue
-        shown_as, new_text = current[name]
+        _, new_text = current[name]
         lines = unified(text, instructions_in_terms_of(text, names.in_old_terms(new_text)))
         if lines.lines:
-            yield text_changed(Level.MODEL, "bytecode", shown_as, "instructions", lines)
+            yield text_changed(Level.MODEL, "bytecode", name, "instructions", lines)
     for name, (shown_as, text) in current.items():
         if name not in was:
             yield added(Level.MODEL, "bytecode", shown_as, _length(text))

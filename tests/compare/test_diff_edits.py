@@ -16,6 +16,8 @@ import torch
 
 import archive
 from archive import Diff, Level, TextChange
+from archive.compare.code import units
+from archive.compare.methods import methods
 
 SOURCE = """
 import torch
@@ -144,6 +146,18 @@ def test_a_new_layer_is_one_line_of_code() -> None:
     assert [row.partition(":")[0] for row in rows("layer", "traced.pt")] == ["method Net.forward"]
     names = [change for change in diff("layer", "traced.pt").changes if "names of" in change.what]
     assert [(one.level, one.what) for one in names] == [(Level.IDS, "names of variables")]
+
+
+@pytest.mark.parametrize("form", FORMS[:4])
+@pytest.mark.parametrize("edit", ["layer", "constant", "new constant", "attribute"])
+def test_what_differs_has_its_name_in_the_old_file(edit: str, form: str) -> None:
+    """Classes are mangled with other numbers in each file."""
+    with archive.open(saved("base", form)) as old:
+        names = {*units(old), *(methods(old)[1] if form.endswith("ptl") else ())}
+    of_code = {"method", "function", "class", "bytecode"}
+    found = [one.name for one in diff(edit, form).changes if one.what in of_code and one.status == "changed"]
+    assert found or edit != "layer"
+    assert names.issuperset(found)
 
 
 def test_a_new_layer_gives_registers_other_numbers_which_are_not_told() -> None:
