@@ -23,6 +23,7 @@ STYLE = """\
 :root{color-scheme:light dark}
 body{margin:1.5rem;font:1rem/1.45 system-ui,sans-serif}
 h1{font-size:1.3rem;margin:0 0 1rem}
+h1,li,footer{overflow-wrap:anywhere}
 .rows{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .8rem;text-align:left;vertical-align:top;border-bottom:1px solid #8885}

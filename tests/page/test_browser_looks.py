@@ -211,6 +211,23 @@ def test_no_label_is_cut_and_nothing_stands_beside_the_page(
             assert (seen.count(".box small") > 0) == (name == "page.html")
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_long_word_makes_a_page_of_rows_wider_than_the_screen(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    """Reasons why files were not read stand below the rows, and have paths and bytes in them."""
+    folder = tmp_path / ("folder" * 20)
+    folder.mkdir()
+    (folder / "model.ptl").write_bytes(STACK.read_bytes())
+    (folder / f"{'unread' * 20}.pt").write_bytes(bytes(range(1, 20)))
+    page = tmp_path / "rows.html"
+    page.write_bytes(run("leaks", folder, "--format", "html").stdout)
+    with in_browser(browser, page) as seen:
+        seen.page.set_viewport_size({"width": width, "height": 900})
+        assert seen.count("li") == 1
+        assert seen.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
 def test_tables_have_scrollbars_where_there_is_more(browser: Browser, tmp_path: Path) -> None:
     report(STACK, tmp_path / "page.html")
     with opened(browser, tmp_path / "page.html") as seen:
