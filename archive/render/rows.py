@@ -83,11 +83,23 @@ def verify_rows(facts: Mapping[str, Any]) -> Iterator[Sequence[object]]:
 
 
 def diff_rows(facts: Mapping[str, Any]) -> Iterator[Sequence[object]]:
-    """The differences of a file; one that only one folder has is one."""
+    """The differences of two files, with what they say together; a file that only one folder has is one.
+
+    Of files that do not differ one row says so.
+    """
     if "status" in facts:
-        yield "file", "", "", facts["status"], "", ""
-    for one in facts.get("changes", ()):
-        yield one.level, one.what, one.name, one.status, one.old, one.new
+        yield "file", "", "", facts["status"], *[""] * (len(DIFF_KEYS) - 2)
+        return
+    said = facts["old"]["file"], facts["identical"], facts["same_model"]
+    for one in facts["changes"]:
+        lines = "\n".join(getattr(one, "lines", ()))
+        yield (
+            *(getattr(one, key) for key in ("level", "what", "name", "status", "old", "new")),
+            *(getattr(one, key, None) for key in NUMBERS_OF_DIFFERENCES),
+            *(lines, *said),
+        )
+    if not facts["changes"]:
+        yield *[""] * (len(DIFF_KEYS) - len(said)), *said
 
 
 def causes_rows(facts: Mapping[str, Any]) -> Iterator[Sequence[object]]:
@@ -158,8 +170,14 @@ GAP_KEYS = (
     *("module", "source", "line", "operator", "base_operator", "paired_by", "is_weak"),
     *("max_abs", "max_rel", "snr_db", "cosine", "odd", "mse", "mae"),
 )
+NUMBERS_OF_DIFFERENCES = ("count", "changed", "bits", "max_abs", "max_rel", "unordered", "added", "gone")
+"""Of tensors, and of the lines of texts."""
+DIFF_KEYS = (
+    *("level", "what", "name", "status", "old", "new", *NUMBERS_OF_DIFFERENCES, "lines"),
+    *("old_file", "identical", "same_model"),
+)
 VERIFY = FactsTable(("severity", "record", "place", "message"), verify_rows)
-DIFF = FactsTable(("level", "what", "name", "status", "old", "new"), diff_rows)
+DIFF = FactsTable(DIFF_KEYS, diff_rows)
 DIGEST = with_keys("of", "digest", "left_out", "expected", "same")
 CAUSES = FactsTable(CAUSE_KEYS, causes_rows)
 SIZES = FactsTable(("label", "stored", "inflated"), sizes_rows)

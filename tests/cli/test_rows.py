@@ -202,6 +202,29 @@ def test_what_could_not_be_read_stands_below_the_rows(tmp_path: Path) -> None:
         assert "<b>cut.ptl" not in str(page.rows)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (FIXTURES / "kinds" / "checkpoint.pt", FIXTURES / "kinds" / "state_dict.pt"),
+        (STACK, ORACLES / "lowered_two.ptl"),
+        (STACK, STACK),
+    ],
+    ids=["tensors", "texts", "none"],
+)
+def test_rows_of_a_difference_say_what_json_says(old: Path, new: Path) -> None:
+    (facts,) = json.loads(called("diff", old, new, "--json").stdout)["files"]
+    made = list(csv.DictReader(io.StringIO(called("diff", old, new, "--format", "csv").stdout)))
+    assert len(made) == max(len(facts["changes"]), 1)
+    for row, change in zip(made, facts["changes"] or [{}], strict=True):
+        texts = {**change, "lines": "\\n".join(change.get("lines", []))}
+        for key in rows.DIFF_KEYS[: rows.DIFF_KEYS.index("old_file")]:
+            value = texts.get(key)
+            assert row[key].lstrip("'") == ("" if value is None else str(value)), key
+        assert row["old_file"] == facts["old"]["file"]
+        verdict = [row["identical"], row["same_model"]]
+        assert verdict == [str(facts[key]).lower() for key in ("identical", "same_model")]
+
+
 def test_no_text_of_a_row_becomes_markup() -> None:
     page = HtmlRows(
         FactsTable(["a", "b", "c", "d"], lambda facts: iter([facts])), f"title {HOSTILE}", "<writer>"
@@ -243,5 +266,5 @@ def test_each_column_is_documented_and_is_a_key_of_json() -> None:
     for name, table in DOCUMENTED.items():
         command = name.strip("`").split()[0].rstrip("`,")
         schema = (FIXTURES.parent / "docs" / "schemas" / f"{command}.json").read_text("utf-8")
-        own = {"text", "result"} if name == "`run`" else set()
+        own = {"`run`": {"text", "result"}, "`diff`": {"old_file"}}.get(name, set())
         assert {column for column in table.columns if f'"{column}": {{' not in schema} == own
