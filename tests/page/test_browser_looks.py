@@ -222,10 +222,11 @@ def test_no_long_word_makes_a_page_of_rows_wider_than_the_screen(
     (folder / f"{'unread' * 20}.pt").write_bytes(bytes(range(1, 20)))
     page = tmp_path / "rows.html"
     page.write_bytes(run("leaks", folder, "--format", "html").stdout)
-    with in_browser(browser, page) as seen:
-        seen.page.set_viewport_size({"width": width, "height": 900})
-        assert seen.count("li") == 1
-        assert seen.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    drawn = browser.new_page(viewport={"width": width, "height": 900})
+    drawn.goto(page.as_uri())
+    assert drawn.locator("li").count() == 1
+    assert drawn.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    drawn.close()
 
 
 def test_tables_have_scrollbars_where_there_is_more(browser: Browser, tmp_path: Path) -> None:
