@@ -63,12 +63,24 @@ def notes_of(error: BaseException) -> list[str]:
     return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
 
 
-def note_of(groups: Sequence[CauseGroup]) -> str:
-    """The note that explains some failures; "" where no explanation is kept."""
+def note_of(groups: Sequence[CauseGroup], caveat: str = "") -> str:
+    """The note that explains some failures, with what nobody has checked; "" where no explanation is kept."""
     files = dict.fromkeys(PurePath(file).name for group in groups for file in group.models)
     texts = [group.text.decode("utf-8", "replace").strip("\n") for group in groups if group.text]
     heading = f"Explained by {several(list(files), word='or')}{MARK}"
-    return "\n".join([heading, *texts]) if texts else ""
+    return "\n".join([heading, *filter(None, [caveat]), *texts]) if texts else ""
+
+
+def texts_in(event: object) -> str:
+    """All texts of an event, a line each."""
+    texts = list[str]()
+
+    def noted(text: str) -> str:
+        texts.append(text)
+        return text
+
+    changed(event, noted, lambda error: noted(str(error)))
+    return "\n".join(texts)
 
 
 def changed(

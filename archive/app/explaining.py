@@ -9,7 +9,7 @@ from functools import cache, partial
 from os import PathLike
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
-from archive.app.errors import MARK, changed, note_of, notes_of, shown_with, text_of
+from archive.app.errors import MARK, changed, note_of, notes_of, shown_with, text_of, texts_in
 from archive.app.sources import models_in
 from archive.base.bounded import bounded
 from archive.base.closing import Closing
@@ -25,6 +25,7 @@ from archive.failures.log.recoding import utf_16
 from archive.failures.models.candidates import FleetAnswers
 from archive.failures.models.models import renew_locks_in_children
 from archive.failures.models.naming import Naming
+from archive.failures.traceback_failures import UNCHECKED
 
 if TYPE_CHECKING:
     import os
@@ -63,6 +64,8 @@ class ExplainerStats:
 
     Attributes:
         explained: failures that it explained.
+        unchecked: those among them that nothing proves, since their companion has no code to compare with
+            them. The note of an error says so, too.
         left: failures that stayed, for no model, or several, may have them.
         late: errors and events that stayed, since the time was over, or a text was too long.
         failed: those that stayed because something went wrong.
@@ -71,6 +74,7 @@ class ExplainerStats:
     """
 
     explained: int = 0
+    unchecked: int = 0
     left: int = 0
     late: int = 0
     failed: int = 0
@@ -90,6 +94,8 @@ class Explainer(Closing):
             Files that come later are not among them.
         ids: as of :func:`explainer_of`.
         names: likewise.
+        name: of what this process runs: a file, a class, the label of a release. Models without that name
+            are left out.
         style: the release whose wording explains the lite interpreter's failures.
         limits: what files and the explanations of a log may cost.
         seconds: what explaining one error or event may take, waiting for other threads or a server included;
@@ -115,12 +121,16 @@ class Explainer(Closing):
         *,
         ids: str | None = None,
         names: str | None = None,
+        name: str = "",
         style: Style = Style.CURRENT,
         limits: Limits = DEFAULT_LIMITS,
         seconds: float = SECONDS,
     ) -> None:
         sources = [models] if isinstance(models, str | PathLike) else models
         self._models = models_in(sources, limits=limits)
+        if name:
+            self._models = self._models.named(name)
+        self._has_patterns = ids is not None or names is not None
         renew_locks_in_children()
         self._new = partial(explainer_of, self._models, ids=ids, names=names, style=style, limits=limits)
         self._new()  # patterns are refused here
@@ -196,7 +206,7 @@ class Explainer(Closing):
 
     # Errors and events: nothing that goes wrong here may reach whoever has them
 
-    def explain_error(self, error: BaseException | None) -> None:
+    def explain_error(self, error: BaseException | None, *, said: str = "") -> None:
         """Add a note to an error, and to those shown with it, that explains the failure in it.
 
         Each gets one note, however often it is explained; causes, contexts and members of groups are looked
@@ -204,23 +214,26 @@ class Explainer(Closing):
 
         Args:
             error: the error, of whatever kind; nothing is done without one.
+            said: what is reported with it, in which ``ids`` and ``names`` look, too.
         """
         if error is not None:
-            self._carefully(self._noted, error)
+            self._carefully(partial(self._noted, said=said), error)
 
-    def explain_event(self, event: T) -> T:
+    def explain_event(self, event: T, *, said: str = "") -> T:
         """Explain the failures in a text, or in the texts of an event as loggers and Sentry have them.
 
         An error in it, as ``exc_info`` gives one, gets a note: see :meth:`explain_error`. Nothing is raised.
 
         Args:
-            event: a text, an error, or dicts, lists and tuples of some; others stay as they are.
+            event: a text, an error, or dicts, lists and tuples of some; others stay as they are. In all of it
+                ``ids`` and ``names`` look.
+            said: what is reported with it, in which they look, too.
 
         Returns:
             The event, with its failures explained; the same object where it has none. What it was is not
             changed.
         """
-        return self._carefully(self._explained_event, event)
+        return self._carefully(partial(self._explained_event, said=said), event)
 
     def _carefully(self, work: Callable[[T], T], given: T) -> T:
         """The result of work; what was given where anything goes wrong, or the time is over.
@@ -246,55 +259,68 @@ class Explainer(Closing):
             self._problem = f"{self._problem}: {error}"[:MOST_OF_PROBLEM]
         self._count(failed=1)
 
-    def _noted(self, error: BaseException) -> BaseException:
+    def _noted(self, error: BaseException, said: str = "") -> BaseException:
         """An error, with notes."""
         errors = list(shown_with(error))
+        if self._has_patterns and errors[1:]:
+            said = "\n".join([said, *map(text_of, errors)])
         notes = {note for each in errors for note in notes_of(each)}
         for each in errors:
             if not any(MARK in note for note in notes_of(each)):
                 try:
-                    self._add_note(each, notes)
+                    self._add_note(each, notes, said)
                 except LateError:
                     raise
                 except Exception as problem:  # noqa: BLE001 (others' errors may have no text, and take no note)
                     self.count_problem(problem)
         return error
 
-    def _add_note(self, error: BaseException, notes: set[str]) -> None:
+    def _add_note(self, error: BaseException, notes: set[str], said: str) -> None:
         """Add a note to an error, and to the notes of those shown with it, if these have it not yet."""
-        note = note_of(self._explained(text_of(error))[1])
+        _, causes, is_unchecked = self._explained(text_of(error), said)
+        note = note_of(causes, UNCHECKED if is_unchecked else "")
         if note and note not in notes:  # what wraps an error often repeats what it says
             error.add_note(note)
             notes.add(note)
 
-    def _explained_event(self, event: T) -> T:
+    def _explained_event(self, event: T, said: str) -> T:
         """An event, with its failures explained."""
-        explained = cache(self._explained_text)  # a text often stands in several places
-        return cast("T", changed(event, explained, self._noted))
+        if self._has_patterns:
+            said = f"{said}\n{texts_in(event)}"
+        explained = cache(partial(self._explained_text, said=said))  # a text often stands in several places
+        return cast("T", changed(event, explained, partial(self._noted, said=said)))
 
-    def _explained_text(self, text: str) -> str:
+    def _explained_text(self, text: str, said: str) -> str:
         """A text, with its failures explained; one that a note was added to has its explanation."""
-        return text if MARK in text else self._explained(text)[0]
+        return text if MARK in text else self._explained(text, said)[0]
 
-    def _explained(self, text: str) -> tuple[str, Sequence[CauseGroup]]:
-        """A text with its failures explained, and their causes in the order of the text.
+    def _explained(self, text: str, said: str) -> tuple[str, Sequence[CauseGroup], bool]:
+        """A text with its failures explained, their causes in its order, and whether some are unchecked.
+
+        Args:
+            said: what is reported with it: what names its model there names it here.
 
         Raises:
             LateError: the time is over, or the text is too long.
         """
         log = text.encode("utf-8", "surrogatepass")
         if not has_failure(log):
-            return text, ()
+            return text, (), False
         if len(log) > MOST_OF_TEXT:
             raise LateError
         explainer = self._new(limits=self._short)
         explainer.causes.room = MOST_OF_TEXT
+        if self._has_patterns:
+            for line in said[-MOST_OF_TEXT:].encode("utf-8", "surrogatepass").splitlines():
+                explainer.answers.saw(line, 0)
         explained = b"".join(explainer.explain([log]))
-        self._count(explained=explainer.explained, left=explainer.unknown)
+        counts = {"explained": explainer.explained, "unchecked": explainer.unchecked}
+        self._count(**counts, left=explainer.unknown)
         if explainer.unknown:
             self._last_left = explainer.notes[-1] if explainer.notes else ""
         causes = sorted(explainer.causes.top(), key=lambda group: group.first)
-        return explained.decode("utf-8", "surrogatepass") if causes else text, causes
+        whole = explained.decode("utf-8", "surrogatepass") if causes else text
+        return whole, causes, explainer.unchecked > 0
 
     def _count(self, **more: int) -> None:
         with self._models.opened.lock:

@@ -7,6 +7,7 @@ import logging
 import re
 import sys
 import threading
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -160,7 +161,7 @@ def explain_record(record: logging.LogRecord, explainer: Explainer) -> None:
     """
     try:
         if record.exc_info:
-            explainer.explain_error(record.exc_info[1])
+            explainer.explain_error(record.exc_info[1], said=_said_in(record))
         arguments = record.args if isinstance(record.args, tuple) else ()
         keeps_errors = isinstance(record.msg, str) and REPR.search(record.msg) is not None
         texts = [
@@ -168,21 +169,30 @@ def explain_record(record: logging.LogRecord, explainer: Explainer) -> None:
         ]
         fails = [isinstance(text, str) and _has_failure(text) for text in texts]
         if any(fails):
+            said = _said_in(record)
             record.args = tuple(
-                _explained(argument, text, explainer) if fail else argument
+                _explained(argument, text, explainer, said) if fail else argument
                 for argument, text, fail in zip(arguments, texts, fails, strict=True)
             )
         elif _has_failure(message := record.getMessage()):
-            explained = explainer.explain_event(message)
+            explained = explainer.explain_event(message, said=_said_in(record))
             if explained != message:
                 record.msg, record.args = explained, ()
     except Exception as error:  # noqa: BLE001 (the record goes on, and its handlers report what is wrong with it)
         explainer.count_problem(error)
 
 
-def _explained(argument: object, text: object, explainer: Explainer) -> object:
+def _said_in(record: logging.LogRecord) -> str:
+    """All that a record says, as a formatter puts it together: any part may name the model."""
+    error = record.exc_info[1] if record.exc_info else None
+    with suppress(Exception):  # an argument that has no text, or none to its format
+        return record.getMessage() + ("" if error is None else f"\n{error}")
+    return str(record.msg)
+
+
+def _explained(argument: object, text: object, explainer: Explainer, said: str) -> object:
     """The explained text of an argument; the argument itself where nothing explains it."""
-    explained = explainer.explain_event(text)
+    explained = explainer.explain_event(text, said=said)
     return argument if explained == text else explained
 
 

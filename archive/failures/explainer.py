@@ -108,12 +108,14 @@ class LogExplainer:
         ambiguous: the number of those not explained that some model may have, and nothing says which or how.
         lacking: the number of those not explained that fit only models without their debug info.
         lineless: the number of those not explained whose log shows no line of any model.
+        unchecked: the number of those explained that nothing proves, for there is no code to compare.
     """
 
     def __init__(self, answers: Answers, spending: Spending) -> None:
         self.answers = answers
         self.spending = spending
         self.explained = self.named = self.agreed = 0
+        self.unchecked = 0
         self.unknown = self.ambiguous = self.lacking = self.lineless = 0
         self.causes = Causes()
         self._unproven = Counter[str]()
@@ -315,6 +317,7 @@ class LogExplainer:
         self.causes.add(answer, line, time, is_proven=is_proven)
         self.named += is_named
         self.agreed += len(answer.models) > 1
+        self.unchecked += answer.is_unproven and not is_proven
         if not (is_proven or answer.is_unproven):
             self._unproven[OF_RELEASE if answer.is_of_release else NAMELESS] += 1
 

@@ -16,7 +16,9 @@ import pytest
 import archive
 from archive.app.errors import MARK
 from archive.base.errors import ArchiveError
+from archive.failures.traceback_failures import UNCHECKED
 from tests.failures.models.test_three_models import FAILURES, FLEET
+from tests.support.halves import halves
 from tests.support.reports import case
 
 if TYPE_CHECKING:
@@ -233,6 +235,84 @@ def test_a_record_whose_arguments_do_not_fit_is_told_as_it_was(
     logged(lambda logger: logger.error("%d", "no number"))
     assert "--- Logging error ---" in capsys.readouterr().err
     assert hooks.explainer.stats.last_problem.startswith("TypeError")
+
+
+def _chained(failure: str) -> None:
+    try:
+        fail(failure)
+    except RuntimeError as error:
+        raise ValueError("model Ranker failed") from error
+
+
+def _logged_error(failure: str, *given: object) -> None:
+    try:
+        fail(failure)
+    except RuntimeError:
+        logged(lambda logger: logger.exception(*given))
+
+
+REPORTED: dict[str, Callable[[str, archive.Explainer], object]] = {
+    "an argument": lambda text, _: logged(lambda logger: logger.error("model Ranker failed: %s", text)),
+    "two arguments": lambda text, _: logged(lambda logger: logger.error("model %s: %s", "Ranker", text)),
+    "an error as argument": lambda text, _: logged(
+        lambda logger: logger.error("model Ranker failed: %s", RuntimeError(text))
+    ),
+    "a message": lambda text, _: logged(
+        lambda logger: logger.error(f"model Ranker failed: {text}")  # noqa: G004 (as many write it)
+    ),
+    "an error": lambda text, _: _logged_error(text, "model Ranker failed"),
+    "an error and an argument": lambda text, _: _logged_error(text, "model %s failed", "Ranker"),
+    "a cause": lambda text, explainer: explainer.explain_error(_raised_by(lambda: _chained(text))),
+    "an event": lambda text, explainer: explainer.explain_event({"event": "model Ranker", "x": [text]}),
+    "an event's error": lambda text, explainer: explainer.explain_event(
+        {"event": "model Ranker", "exc_info": RuntimeError(text)}
+    ),
+}
+
+
+def _raised_by(failing: Callable[[], object]) -> Exception:
+    try:
+        failing()
+    except Exception as error:  # noqa: BLE001 (whatever it is)
+        return error
+    raise AssertionError
+
+
+AMBIGUOUS = next(
+    one.plain for one in FAILURES if one.model == "Ranker" and archive.explain(one.plain, FLEET) == one.plain
+)
+
+
+@pytest.mark.parametrize("way", REPORTED)
+@pytest.mark.parametrize("named", ["names", "name", ""])
+@pytest.mark.usefixtures("told")
+def test_what_names_a_model_may_stand_in_any_part_of_what_is_reported(way: str, named: str) -> None:
+    pattern, name = r"model (\w+)" if named == "names" else None, "Ranker" if named == "name" else ""
+    with archive.Explainer(FLEET, names=pattern, name=name) as explainer, archive.install(explainer):
+        REPORTED[way](AMBIGUOUS, explainer)
+        assert (explainer.stats.explained, explainer.stats.left) == ((1, 0) if named else (0, 1))
+
+
+@pytest.mark.usefixtures("told")
+def test_a_model_of_another_name_explains_nothing() -> None:
+    pattern = archive.Explainer(FLEET, names=r"model (\w+)")
+    pattern.explain_event({"event": "model Detectors", "x": AMBIGUOUS})
+    assert (pattern.stats.explained, pattern.stats.left) == (0, 1)
+    assert "none of 3 models has that id or name" in pattern.stats.last_left
+    with pytest.raises(archive.ArchiveError, match="none of 3 models has the name 'Detectors'"):
+        archive.Explainer(FLEET, name="Detectors")
+
+
+def test_what_nothing_proves_is_said_where_it_is_explained(tmp_path: Path) -> None:
+    companion = tmp_path / "model.ptdbg"
+    companion.write_bytes(halves(TRACEBACK.path).companion)
+    for models, unchecked in ((companion, 1), (TRACEBACK.path, 0)):
+        error = RuntimeError(TEXT)
+        with archive.Explainer(models) as explainer:
+            explainer.explain_error(error)
+            assert (explainer.stats.explained, explainer.stats.unchecked) == (1, unchecked)
+        (note,) = error.__notes__
+        assert (UNCHECKED in note.splitlines()[1]) == (unchecked == 1)
 
 
 # --- what had the hooks

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from archive.base.deadline import LateError, seconds_left
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, counted, shown
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.problems import problem_of
 from archive.debuginfo.unique_handles import prefix_at_end
@@ -341,6 +341,19 @@ class Models:
         both._false = self._false | others._false
         both.programs = self.programs + others.programs
         return both
+
+    def named(self, name: str) -> Models:
+        """The models of a name.
+
+        Raises:
+            ArchiveError: none has it.
+        """
+        known = self.by_name.get(name, ())
+        if not known:
+            raise ArchiveError(f"none of {counted(len(self), 'model')} has the name {shown(name)}")
+        named = Models(known)
+        named.unread = dict(self.unread)
+        return named
 
     def note_false(self, files: Mapping[str, str]) -> None:
         """Note files that should be models and aren't, each with what it is."""
