@@ -24,7 +24,15 @@ from archive.base.spending import Recent
 from archive.base.strings import decoded
 from archive.failures.failure import Answer, Failure, FailureCause, place_of, why_left
 from archive.failures.handles import CALLS, HandleSplits
-from archive.failures.messages import MAX_SHOWN, contradicted, known_message, refused_method, wording
+from archive.failures.messages import (
+    MAX_SHOWN,
+    contradicted,
+    known_message,
+    lone_message,
+    message_of,
+    refused_method,
+    wording,
+)
 from archive.failures.nodes import answer_of
 from archive.failures.printed import HANDLES_NOT_FOUND
 from archive.formats.bytecode import INTERFACE_CALL
@@ -67,7 +75,8 @@ class LiteFailure(Failure):
 
     Attributes:
         is_joined: whether they may be several, printed without a separator.
-        message: the error message above them; "" where ``families.txt`` doesn't have it.
+        known: the error message above them; "" where ``families.txt`` doesn't have it.
+        message: the same, or any other that stands there by itself or as an exception's.
         refused: the method whose arguments PyTorch refused, as the message says; "" where it says something
             else.
     """
@@ -81,7 +90,8 @@ class LiteFailure(Failure):
         self.digits = (line["joined"] or line["single"]).decode()
         self.is_joined = line["joined"] is not None
         nearest = next((text for text in above if text.strip()), b"")
-        self.message = known_message(decoded(nearest).strip())
+        self.known = known_message(decoded(nearest).strip())
+        self.message = self.known or message_of(nearest) or lone_message(decoded(nearest))
         self.refused = refused_method(decoded(nearest))
 
     def answer(self, model: OneModel) -> Answer:
@@ -218,7 +228,7 @@ class LiteAnswers:
             return (), f"{shown}: may be {_listed(readings.likeliest)}, and nothing says which"
         chosen, *others = readings.left
         notes = [f"taken as {_listed([chosen])}, may also be {_listed(others)}"] if others else []
-        if why := self._contradicted(chosen, failure.message):
+        if why := self._contradicted(chosen, failure.known):
             notes.append(f"{why}, {UNLIKELY}")
         return chosen, f"{shown}: {'; '.join(notes)}" if notes else ""
 
@@ -232,7 +242,7 @@ class LiteAnswers:
             handle = self.splits.form(digits).known_as(int(digits)) if is_number else -1
             is_known = is_number and handle in self.splits.operations
             return self._left([(handle,)] if is_known else [], failure)
-        key = digits, wording(failure.message), failure.refused
+        key = digits, wording(failure.known), failure.refused
         readings = self._readings.get(key)
         if readings is not None:
             return readings
@@ -253,7 +263,7 @@ class LiteAnswers:
         if failure.refused:
             left = [handles for handles in fitting if self._calls(handles[0], failure.refused)]
             return Readings(fitting, left, self.splits.likeliest(left))
-        left = [handles for handles in fitting if not self._contradicted(handles, failure.message)]
+        left = [handles for handles in fitting if not self._contradicted(handles, failure.known)]
         if not left and self.splits.names_archive(failure.digits):
             left = fitting
         return Readings(fitting, left, self.splits.likeliest(left))
@@ -283,7 +293,7 @@ class LiteAnswers:
         if failure.no_line:
             return failure.no_line
         if fitting:
-            return f"{self._contradicted(fitting[0], failure.message)}: {OTHERS}"
+            return f"{self._contradicted(fitting[0], failure.known)}: {OTHERS}"
         if not self._archive.handles:
             return why_no_handles(self._archive)
         is_own = self.splits.names_archive(failure.digits)

@@ -132,6 +132,15 @@ def message_of(line: bytes) -> str:
     return decoded(exception["message"][:MAX_MESSAGE]) if exception else ""
 
 
+def lone_message(line: str) -> str:
+    """A line that may be a message as a whole; "" where a logger's words may stand before one.
+
+    >>> lone_message("Unwrapping null optional"), lone_message("E pytorch: Unwrapping null optional")
+    ('Unwrapping null optional', '')
+    """
+    return "" if len(line) > MAX_MESSAGE or MESSAGE_STARTS.search(line.strip()) else line.strip()
+
+
 @lru_cache(maxsize=1024)
 def known_message(line: str) -> str:
     """The message at the end of a line whose wording is in the table; "" if none is."""

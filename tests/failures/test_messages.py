@@ -151,3 +151,15 @@ def test_a_handle_that_names_the_archive_is_explained_whatever_the_message(form:
     (note,) = explainer.notes
     assert "aten::linear does not print 'Sizes of tensors must match" in note
     assert "the handle names this model, so the message may be of another failure" in note
+
+
+@pytest.mark.parametrize("message", ["Unwrapping null optional", "fr", "nl", MATMUL])
+@pytest.mark.parametrize("before", ["RuntimeError: ", "KeyError: ", ""])
+def test_a_cause_has_the_message_that_stands_above_the_handles(message: str, before: str) -> None:
+    """Whether the table knows it or not: failures of two messages have two causes."""
+    handles = LINEAR.stripped.decode().partition(MATMUL)[2].strip()
+    failures = [f"{before}{text}\n  \n  {handles}\n" for text in (message, "another message")]
+    with archive.open(LINEAR.path) as opened:
+        explainer = LogExplainer.of(opened)
+        _ = b"".join(explainer.explain(["".join(failures).encode()]))
+    assert [cause.message for cause in explainer.causes.top()] == [message, "another message"]

@@ -9,7 +9,7 @@ A failure is explained by
 
 Companions that say the same about all handles, with other ids, are *twins*: one of them answers for all. A
 split archive and a companion of one archive id are one model, whose code proves what the companion says, and
-whose inputs the companion lacks.
+whose inputs the companion lacks. What rules out the archive rules out the companion.
 
 A model is *contradicted* if it lacks the handle or the code, or the handle's operator does not print the
 message. It is *unproven* if it says a source, but has no code that could be compared with the log's.
@@ -45,6 +45,7 @@ from archive.reader.lacking import REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from archive.base.limits import Steps
     from archive.base.spending import Spending
@@ -208,11 +209,14 @@ class FleetAnswers:
         candidates: list[Candidate] = []
         texts: dict[bytes | None, bytes | None] = {}
         proven: dict[bytes | None, Candidate] = {}
+        others = set[str]()
         with self._spending.one_failure() as steps:
             try:
                 for candidate in self._asked(possible, failure, steps, lambda: len(proven) > 1):
                     answer = candidate.answer
                     if not answer.is_possible:
+                        if candidate.model.shows_code:
+                            others.add(candidate.model.facts.archive_id)
                         continue
                     # Equal texts of many models are one object.
                     text = texts.setdefault(answer.text, answer.text)
@@ -223,14 +227,14 @@ class FleetAnswers:
                         proven.setdefault(answer.said, candidate)
                     if len(proven) > 1 and len(possible) > MOST_LISTED:
                         first, second = (one_line(each.model.file) for each in proven.values())
-                        others = f"maybe others of {len(possible):,}"
+                        more = f"maybe others of {len(possible):,}"
                         remedy = _remedy([*proven.values()])
-                        return Survey(candidates, f"ambiguous: fits {first}, {second} and {others}; {remedy}")
+                        return Survey(candidates, f"ambiguous: fits {first}, {second} and {more}; {remedy}")
             except LimitError as error:
                 asked = steps.taken // STEPS_ASKED - 1
                 so_far = f"asked {asked:,} of {counted(len(possible), 'model')} that may have failed so"
                 return Survey(candidates, f"{why_left(error)} ({so_far})")
-        return Survey(candidates)
+        return Survey([one for one in candidates if not _is_ruled_out(one, others)])
 
     def _is_shared(self, failure: Failure, naming: NamingLine | None) -> bool:
         """Whether failures with the same key get the same answer: it depends on nothing else.
@@ -358,6 +362,12 @@ def _united(left: Sequence[Candidate]) -> list[Candidate]:
             answer = replace(answer, is_unproven=False, notes=notes)
         united.append(one._replace(answer=answer))
     return united
+
+
+def _is_ruled_out(candidate: Candidate, archives: AbstractSet[str]) -> bool:
+    """Whether one of these archives, which did not fail so, is the one whose code the candidate lacks."""
+    is_without = candidate.answer.is_unproven or candidate.answer.is_unrecorded
+    return is_without and candidate.model.facts.archive_id in archives
 
 
 def _is_half(answer: Answer) -> bool:
