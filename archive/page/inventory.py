@@ -35,6 +35,8 @@ COLUMNS = (
     Column("same_as", "Same as"),
     Column("leaks", "Leaks"),
     Column("findings", "Findings of verify"),
+    Column("texts", "What verify found"),
+    Column("imports", "Imports of pickles"),
     Column("digest", "Digest"),
     Column("looked_at", "Looked at"),
     UNREAD,
@@ -42,8 +44,7 @@ COLUMNS = (
 NOT_CHECKED = "what is in the files was not checked: --verify does that"
 
 WELL, NOTHING_FOUND = "verify: well", "verify: nothing found"
-"""The states of sound files; the second of one that ``verify`` does not look into: its bytes are well, as far
-as that can be known."""
+"""The states of sound files; the second of one that ``verify`` does not look into."""
 
 
 class InventoryPage:
@@ -74,6 +75,8 @@ class InventoryPage:
         }
         facts |= {"kind": str(row.kind), "looked_at": "; ".join(row.looked_at)}
         facts["unread"] = "; ".join(row.unread)
+        facts["texts"] = "; ".join(row.texts)
+        facts["imports"] = "" if row.imports is None else ", ".join(row.imports) or "none"
         facts["debug_share"] = None if row.debug_share is None else round(100 * row.debug_share, 1)
         if same_as:
             facts |= {"same_as": same_as, "first": self._rows.get(row.same_as)}
