@@ -75,10 +75,16 @@ def one_of(entries: Sequence[EntryT], word: str, store: str) -> EntryT:
     is_id_enough = len({entry.archive_id for entry in meant}) > 1
     names = several([entry.titles[not is_id_enough] for entry in meant])
     wanted = "the id" if is_id_enough else "one of these names"
-    labelled = next((entry for entry in meant if entry.labels), None)
-    if labelled is not None:
-        wanted += f", or a label like {PurePath(labelled.file).stem}@{labelled.labels[0]}"
+    labelled = (f"{name}@{one}" for entry in meant for one in entry.labels for name in _files(entry))
+    offered = next((word for word in labelled if len(meant_by(entries, word)) == 1), "")
+    if offered:
+        wanted += f", or a label like {offered}"
     raise ArchiveError(f"{word!r} may be {names}; give {wanted}", file=store)
+
+
+def _files(entry: CompanionEntry) -> tuple[str, str]:
+    """The name of the file that was added, without ending and with it."""
+    return PurePath(entry.file).stem, PurePath(entry.file).name
 
 
 def _labels_known(entries: Sequence[EntryT], name: str) -> str:

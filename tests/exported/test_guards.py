@@ -100,6 +100,18 @@ def test_a_companion_by_itself_does_not_know_the_inputs(tmp_path: Path) -> None:
             assert done.stdout == log + b"Input of the program: second, int64 of shape (3,)\n"
 
 
+def test_a_companion_of_a_store_is_ruled_out_with_its_archive(tmp_path: Path) -> None:
+    for name in ("shop", "choice"):
+        archive.split(EXPORTED / f"{name}.pt2", tmp_path / f"{name}.pt2", tmp_path / f"{name}.ptdbg")
+    stored = ("--store", tmp_path / "store")
+    run("store", "add", tmp_path / "shop.ptdbg", tmp_path / "choice.ptdbg", *stored)
+    log = refusal("second.size()[0] == 3").encode()
+    done = run("symbolicate", tmp_path / "shop.pt2", *stored, stdin=log)
+    assert (done.returncode, done.stdout) == (1, log)  # it may be the other program's
+    done = run("symbolicate", tmp_path / "shop.pt2", tmp_path / "choice.pt2", *stored, stdin=log)
+    assert done.stdout == log + b"Input of the program: second, int64 of shape (3,)\n"
+
+
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize("other", ["exported/several.pt2", "executorch/shop.etrecord"])
 def test_files_that_have_a_program_agree_in_whatever_words(other: str, order: int) -> None:

@@ -317,3 +317,16 @@ def test_a_server_takes_lists_and_shows_labels(tmp_path: Path, monkeypatch: pyte
         assert b"1.4.2, 1.5.0, own" in served.ask("GET", "/models?name=1.5").data
         with pytest.raises(ArchiveError, match="expected a label like"):
             server.add(LITE, label="a@b")
+
+
+def test_a_label_that_is_offered_means_one_companion(tmp_path: Path) -> None:
+    """Files of one name and several kinds, each with the label of their release."""
+    with Store.open(tmp_path / "store", create=True) as store:
+        for ending in ("pt", "ptl"):
+            store.add(ORACLES / f"plain_stack.{ending}", name=f"gate.{ending}", label="1.0")
+        for word in ("gate@1.0", "1.0", "gate"):
+            with pytest.raises(ArchiveError, match="may be ") as told:
+                store.one(word)
+            offered = str(told.value).rpartition(" a label like ")[2]
+            assert offered != word
+            assert store.one(offered).labels == ("1.0",)

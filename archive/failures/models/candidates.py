@@ -139,11 +139,21 @@ class FleetAnswers:
         known = self.models.of_prefix(prefix) if failure.digits else self._around(failure)
         of = f", of the archive {prefix} if they are unique" if prefix and not known else ""
         answer = self._answer(failure, failure.what + of, known)
+        if failure.digits and known and answer.text is not None:
+            answer = self._with_contradiction(answer, failure, known)
         # A profile has rows of all models, those that are not at hand too: they are no failures.
         return None if failure.is_row and not answer.is_possible else answer
 
     def source_problem(self, failure: Failure) -> None:
         """None: with several models, nothing says whose source the log shows."""
+
+    def _with_contradiction(self, answer: Answer, failure: Failure, known: Sequence[Model]) -> Answer:
+        """The answer of the models that handles name, with a note if the log names others by a pattern."""
+        naming = self._naming.by_pattern(failure.stream)
+        if naming is None or any(model in naming.models for model in known):
+            return answer
+        note = f"{naming}, but the handles are unique and those of {several([*answer.models])}"
+        return replace(answer, notes=(*answer.notes, (0, note)))
 
     def _around(self, failure: Failure) -> Sequence[Model]:
         """The models that explain a failure of which this one is the inner part; none for one by itself."""

@@ -215,6 +215,10 @@ class Naming:
         later = [naming for naming in near if naming.line > latest.line]
         return _met([latest, _united(later)]) if later else latest
 
+    def by_pattern(self, stream: LogStream) -> NamingLine | None:
+        """The line in which a pattern found the model of such a failure; None where none did."""
+        return _latest(self._by_pattern, stream) if self._by_pattern else None
+
     def _is_for(self, naming: NamingLine, stream: LogStream) -> bool:
         """Whether a line near a failure may name its model: no other process's, nor an earlier failure's."""
         is_same = stream.text_of(naming.data) is not None

@@ -486,3 +486,14 @@ def test_what_has_no_bound_is_never_compiled(pattern: str) -> None:
 )
 def test_patterns_of_real_logs_are_taken(pattern: str, line: bytes) -> None:
     assert Pattern(pattern).found_in(line, 1) is not None
+
+
+@pytest.mark.parametrize("name", ["Ranker", "Encoder", "9.9", ""])
+def test_a_name_that_unique_handles_contradict_is_noted(name: str) -> None:
+    failure = next(one for one in FAILURES if one.model == "Ranker")
+    explainer = explainer_of(MODELS, names=r"release (\S+)")
+    log = f"release {name}\n{failure.unique}" if name else failure.unique
+    assert failure.explained in of_one(explainer, log)
+    notes = [note for note in explainer.notes if "but the handles are unique" in note]
+    assert len(notes) == (name in {"Encoder", "9.9"})
+    assert all(f"line 1 names {name!r}" in note and "Ranker" in note for note in notes)
