@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.failures.eval_frames import EVAL_FRAME, EvalFailure, statement_in
-from archive.failures.guards import GUARD, GuardFailure
+from archive.failures.guards import GUARD, PLACED, GuardFailure, PlacedFailure
 from archive.failures.inputs import InputFailure, refusal_in
 from archive.failures.instructions import INSTRUCTION, InstructionFailure, is_argument
 from archive.failures.kernels import KernelFailure, named_line
@@ -127,6 +127,11 @@ def _guard(beginning: Beginning, match: re.Match[bytes], _: Above) -> GuardFailu
     return failure
 
 
+def _placed(beginning: Beginning, match: re.Match[bytes], _: Above) -> PlacedFailure | None:
+    failure = PlacedFailure(beginning.stream(match["prefix"]))
+    return None if failure.is_explained else failure
+
+
 def _unplaced(beginning: Beginning, match: re.Match[bytes], _: Above) -> UnplacedFailure | None:
     failure = UnplacedFailure(
         beginning.stream_by_second_line(match["prefix"], lambda line: line.startswith(SOURCE))
@@ -145,6 +150,7 @@ FAILURE_KINDS = (
     FailureKind(marks.INSTRUCTION, INSTRUCTION.fullmatch, _instruction),
     FailureKind(marks.INPUT, refusal_in, _refusal),
     FailureKind(marks.GUARD, GUARD.fullmatch, _guard),
+    FailureKind(marks.PLACED, PLACED.fullmatch, _placed),
     FailureKind(marks.LITE_CALL, CALL.fullmatch, _unplaced),
 )
 """Every kind. No line begins failures of two kinds; the first one counts."""

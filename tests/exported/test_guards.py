@@ -192,3 +192,40 @@ def test_pytorchs_own_refusals_are_the_programs(tmp_path: Path) -> None:
         assert not guard_of(condition, program.inputs, program.guards).why, condition
     for other in ("Ids.size()[0] <= 32", "rest_0.size()[0] == Ids.size()[0]", "pair['left'].size()[1] == 4"):
         assert guard_of(other, program.inputs, program.guards).why
+
+
+BELOW = " If you meant for this dimension to be dynamic, please re-export and specify dynamic_shapes (e.g.)"
+
+
+@pytest.mark.parametrize(
+    ("place", "size", "found"),
+    [
+        ("*args[1].shape[0]", "equal to 3", ["second"]),
+        ("*args[0].shape[0]", "equal to 3", ["first", "second"]),
+        ("second.shape[0]", "equal to 3", ["second"]),
+        ("*args[1].shape[0]", "equal to 4", []),
+        ("*args[1].shape[1]", "equal to 3", []),
+        ("*args[1].shape[0]", ">= 3", []),
+        ("*args[2].shape[0]", "equal to 3", []),
+        ("third.shape[0]", "equal to 3", []),
+        ("*args[1]", "equal to 3", []),
+    ],
+)
+@pytest.mark.parametrize("below", ["", f".{BELOW}"])
+def test_an_input_that_is_refused_at_its_place_is_that_of_the_program(
+    place: str, size: str, found: list[str], below: str
+) -> None:
+    said = f"Expected input at {place} to be {size}, but got 5"
+    log = f"Traceback (most recent call last):\nRuntimeError: {said}{below}\n"
+    with archive.open(EXPORTED / "shop.pt2") as opened:
+        assert opened.programs is not None
+        (program,) = opened.programs.values()
+        given = {one.name: one for one in program.inputs or ()}
+        explainer = LogExplainer.of(opened)
+        out = b"".join(explainer.explain([log.encode()])).decode()
+        again = b"".join(archive.explain([out.encode()], EXPORTED / "shop.pt2")).decode()
+    lines = [f"Input of the program: {given[name].text}\n" for name in found if given[name].sizes[0] == 3]
+    assert out == again == log + "".join(lines)
+    assert (explainer.explained, explainer.unknown) == (bool(lines), not lines)
+    if lines:
+        assert explainer.causes.top()[0].message == said

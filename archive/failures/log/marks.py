@@ -123,6 +123,7 @@ INPUT = Mark(
     in_pattern=NUMBERED_REFUSALS,
 )
 GUARD = Mark((b"Guard failed: ",), (b"Guard failed: ",))
+PLACED = Mark((b"Expected input at ",), (b"Expected input at ",))
 SLASHES = (b"/", *(b"\\" * (1 << doubled) for doubled in range(4)))
 """What is between the parts of a path: a backslash is doubled in JSON, and again in JSON's strings."""
 LITE_CALLS = tuple(b"mobile%b__init__.py" % slash for slash in SLASHES)
@@ -134,7 +135,7 @@ LITE_CALL = Mark(
     in_pattern=LITE_CALLS,
 )
 """A frame that calls a lite model."""
-MARKS = (HANDLES, TRACEBACK, NODE, FRAME, KERNEL, INSTRUCTION, INPUT, GUARD, LITE_CALL)
+MARKS = (HANDLES, TRACEBACK, NODE, FRAME, KERNEL, INSTRUCTION, INPUT, GUARD, PLACED, LITE_CALL)
 
 # --- what is made of the rows
 

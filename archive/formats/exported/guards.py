@@ -82,6 +82,32 @@ def guard_of(condition: str, inputs: Sequence[ProgramInput], recorded: Iterable[
     return Guard(named, "" if has_it else "the program has no such condition")
 
 
+def guard_at(inputs: Sequence[ProgramInput], name: str, at: int | None, sign: str, size: str) -> Guard:
+    """A condition on one of some inputs, as one of a program.
+
+    Args:
+        name: the input's; "" where any may be meant.
+        at: the dimension; None for the value of an input that isn't a tensor.
+        sign: ``equal to``, ``>=`` or ``<=``.
+        size: as printed.
+    """
+    named = [given for given in inputs if not name or _is_any(given.name, [_name(name)])]
+    found = tuple(given for given in named if _may_be(given, at, sign, size))
+    return Guard(found, "" if found else "the program has no input of that size there")
+
+
+def _may_be(given: ProgramInput, at: int | None, sign: str, size: str) -> bool:
+    """Whether an input is of a size or, without a dimension, may be of a value."""
+    if at is None or not given.dtype:
+        return at is None and not given.dtype
+    if at >= len(given.sizes):
+        return False
+    value = given.sizes[at]
+    if isinstance(value, int) or sign == "equal to":
+        return sign == "equal to" and (isinstance(value, str) or str(value) == size)
+    return value not in given.ranges or str(given.ranges[value][sign == "<="]) == size
+
+
 def _of_values(condition: str, inputs: Sequence[ProgramInput]) -> Guard:
     """A condition that names no sizes: it is of inputs that aren't tensors, not all of which have names."""
     words = [*map(_name, WORD.findall(condition))]
