@@ -19,7 +19,7 @@ from archive.io.urls import name_of
 from archive.reader.recognition import FileKind, recognise
 from archive.render import node_data
 from archive.render.rows import GAPS, RUN, RUN_KEYS, by_view
-from archive.render.value_facts import comparison_facts, gap_facts, run_facts
+from archive.render.value_facts import comparison_facts, first_facts, gap_facts, run_facts
 from archive.render.values import (
     VALUE_VIEWS,
     comparison_text,
@@ -150,8 +150,8 @@ def command(
     if base is not None and (first_nan or watch or save):
         raise click.UsageError("--first-nan, --watch and --save are of one run: leave --base out")
     for_explorer = showing.form == MODEL_EXPLORER
-    if (as_json and (watch or (first_nan and not for_explorer))) or (first_nan and watch):
-        raise click.UsageError("--first-nan, --watch and a form like --json show a run in different ways")
+    if watch and (as_json or first_nan):
+        raise click.UsageError("--watch, and --first-nan or a form like --json, show a run in different ways")
     if base is None and given["base_companion"] is not None:
         raise click.UsageError("--base-companion is of a --base")
     if save is not None:
@@ -173,13 +173,17 @@ def command(
         return Cause.PARTS.when(diff.is_beyond)
     if model.is_dump and first_nan:
         raise click.UsageError("an ETDump does not say what an operation was given: leave --first-nan out")
-    with asked.run(model, keep=bool(watch or save)) as run:
+    with asked.run(model, keep=bool(first_nan or watch or save)) as run:
         _note_lacking(run, model)
+        for doubt in run.observed.doubts:
+            printing.note(f"{model.file}: {doubt}")
         if save is not None:
             run.save(save, force=given["force"])
         if for_explorer:
             nodes = node_data.odd_elements if first_nan else node_data.means
             _write_nodes(name_of(file), nodes(run.observed))
+        elif as_json and first_nan:
+            printing.write_document(first_facts(name_of(file), run.observed), text=RUN)
         elif as_json and showing.form in ROW_FORMS and view != "operation":
             rows_by_view = {"file": name_of(file), view: run.observed.rows_by(view)}
             printing.write_document(rows_by_view, text=by_view(view, RUN_KEYS))

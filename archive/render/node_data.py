@@ -120,8 +120,9 @@ def differences(diff: ValueDiff) -> GraphNodeData:
                 results[number] = {"value": gap.gap.max_abs}
             if gap.gap.is_beyond(diff.tolerance):
                 beyond.add(number)
-    for number in beyond & results.keys():
-        results[number]["bgColor"] = RED
+    most = max((each["value"] for each in results.values()), default=0)
+    for number in beyond:  # an infinite difference is drawn as the largest finite one: JSON has none
+        results.setdefault(number, {"value": most})["bgColor"] = RED
     return _shaded(f"largest difference (red: beyond {diff.tolerance:g})", results)
 
 

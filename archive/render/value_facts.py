@@ -79,7 +79,8 @@ class OperationFacts(TypedDict):
         node: the name of its node in an exported program; null outside of programs.
         visit: how often it ran before, as in a loop.
         results: the tensors that it returned.
-        inputs: the ranges of its arguments, where it is the first to make a NaN or an infinite number.
+        inputs: the ranges of its arguments, where it is the first to make a NaN or an infinite number, or has
+            one that no other operation gave it.
     """
 
     number: int
@@ -101,10 +102,14 @@ class RunFacts(TypedDict):
     Attributes:
         file: that ran.
         form: what ran it.
-        operations: in the order of the run.
+        operations: in the order of the run; with `--first-nan` those that the other keys name.
         unseen: what ran without being seen, and how often.
         first_nan: the first operation that made a NaN; null if none did.
         first_inf: the same of infinite numbers.
+        reaching_nan: the operations at which the NaNs of the model's results begin; null if that is not
+            known: with `--first-nan`, `--watch` or `--save` it is.
+        reaching_inf: the same of infinite numbers.
+        doubts: why values that a device noted may be of another run.
     """
 
     file: str
@@ -113,6 +118,9 @@ class RunFacts(TypedDict):
     unseen: Mapping[str, int]
     first_nan: OperationFacts | None
     first_inf: OperationFacts | None
+    reaching_nan: Sequence[OperationFacts] | None
+    reaching_inf: Sequence[OperationFacts] | None
+    doubts: Sequence[str]
 
 
 class LineFacts(TypedDict):
@@ -130,7 +138,7 @@ class LineFacts(TypedDict):
 
 
 class GapFacts(TypedDict):
-    """An operation beside that of the base; numbers are null where they are infinite.
+    """An operation beside that of the base; numbers are null where they are infinite or not a number.
 
     Attributes:
         file: of the innermost line of the model's own code; null if unknown.
@@ -146,9 +154,10 @@ class GapFacts(TypedDict):
         max_abs: the largest absolute difference. Where ``is_shown``, this and the numbers after it are those
             of what follows from the operation.
         max_rel: that by the base's largest value.
-        snr_db: signal-to-noise ratio; null where nothing differs.
+        snr_db: signal-to-noise ratio; null where nothing differs, or all does.
         cosine: of the angle between them.
-        odd: elements that are finite in only one of them.
+        odd: elements that are finite in only one of them, or infinite with another sign. Where there are
+            some, the other numbers are null.
         mse: mean squared difference.
         mae: mean absolute difference.
     """
@@ -162,25 +171,25 @@ class GapFacts(TypedDict):
     is_weak: bool
     layer: LineFacts | None
     is_shown: bool
-    max_abs: float
-    max_rel: float
+    max_abs: float | None
+    max_rel: float | None
     snr_db: float | None
-    cosine: float
+    cosine: float | None
     odd: int
-    mse: float
-    mae: float
+    mse: float | None
+    mae: float | None
 
 
 class ResultGapFacts(TypedDict):
     """A result of the model beside that of the base; as of operations."""
 
-    max_abs: float
-    max_rel: float
+    max_abs: float | None
+    max_rel: float | None
     snr_db: float | None
-    cosine: float
+    cosine: float | None
     odd: int
-    mse: float
-    mae: float
+    mse: float | None
+    mae: float | None
 
 
 class RunComparison(TypedDict):
@@ -204,6 +213,7 @@ class RunComparison(TypedDict):
         uncompared: pairs of truth values, or of indices that floats choose.
         unseen: what ran without being seen in each of both, and how often.
         results: of the model.
+        doubts: why both may be of different models, of other inputs, or of another run of a device.
     """
 
     file: str
@@ -221,6 +231,7 @@ class RunComparison(TypedDict):
     uncompared: int
     unseen: Sequence[Mapping[str, int]]
     results: Sequence[ResultGapFacts]
+    doubts: Sequence[str]
 
 
 def run_document(run: Run) -> str:
@@ -234,6 +245,7 @@ def run_facts(file: str, observed: Observed) -> RunFacts:
     firsts = [
         None if one is None else operation_facts(one) for one in (observed.first_nan, observed.first_inf)
     ]
+    nans, infinite = observed.reaching("nan"), observed.reaching("inf")
     return {
         "file": file,
         "form": observed.form,
@@ -241,7 +253,23 @@ def run_facts(file: str, observed: Observed) -> RunFacts:
         "unseen": dict(observed.unseen),
         "first_nan": firsts[0],
         "first_inf": firsts[1],
+        "reaching_nan": None if nans is None else [*map(operation_facts, nans)],
+        "reaching_inf": None if infinite is None else [*map(operation_facts, infinite)],
+        "doubts": observed.doubts,
     }
+
+
+def first_facts(file: str, observed: Observed) -> RunFacts:
+    """A run as its document, with only the operations at which NaNs and infinite numbers begin."""
+    facts = run_facts(file, observed)
+    firsts = [
+        facts["first_nan"],
+        facts["first_inf"],
+        *(facts["reaching_nan"] or ()),
+        *(facts["reaching_inf"] or ()),
+    ]
+    numbers = {each["number"]: each for each in firsts if each is not None}
+    return {**facts, "operations": [numbers[number] for number in sorted(numbers)]}
 
 
 def operation_facts(operation: ObservedOperation) -> OperationFacts:
@@ -313,6 +341,7 @@ def comparison_facts(file: str, base: str, diff: ValueDiff) -> RunComparison:
         "uncompared": diff.uncompared,
         "unseen": [dict(observed.unseen) for observed in (diff.mine, diff.base)],
         "results": [_numbers(gap) for gap in diff.outputs],
+        "doubts": diff.doubts,
     }
 
 
@@ -342,13 +371,13 @@ def _line_facts(operation: ObservedOperation) -> LineFacts:
 
 def _numbers(gap: Gap) -> ResultGapFacts:
     return {
-        "max_abs": gap.max_abs,
-        "max_rel": gap.max_rel,
+        "max_abs": _known(gap.max_abs),
+        "max_rel": _known(gap.max_rel),
         "snr_db": _known(gap.snr_db),
-        "cosine": gap.cosine,
+        "cosine": _known(gap.cosine),
         "odd": gap.odd,
-        "mse": gap.mse,
-        "mae": gap.mae,
+        "mse": _known(gap.mse),
+        "mae": _known(gap.mae),
     }
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.values.observed import (
         Observed,
         ObservedOperation,
+        Odd,
         Range,
         RowView,
         ValueRow,
@@ -114,22 +115,29 @@ def watched_text(operations: Sequence[ObservedOperation], values: Iterable[str])
 
 
 def first_text(observed: Observed) -> Printed:
-    """The first operations that make a NaN and an infinite number, or that there are none."""
-    for name, kind, operation in (
-        ("NaN", "nan", observed.first_nan),
-        ("infinite number", "inf", observed.first_inf),
-    ):
-        having = [
-            each for each in observed.operations if any(getattr(result, kind) for result in each.results)
-        ]
-        if operation is not None:
-            yield from first_lines(f"first {name}", operation)
-        elif having:
-            many = counted(len(having), "operation")
-            yield f"no operation makes a first {name}; {many} got one as an argument, or asked for it:"
-            yield from first_lines("first that has one", having[0])
-        else:
+    """The first operations that make a NaN and an infinite number, or that there are none.
+
+    Where that one reaches no result of the model, the first that does is named, too.
+    """
+    kinds: tuple[tuple[str, Odd], ...] = (("NaN", "nan"), ("infinite number", "inf"))
+    for name, kind in kinds:
+        first = observed.first_nan if kind == "nan" else observed.first_inf
+        having = [each for each in observed.operations if each.has(kind)]
+        if not having:
             yield f"no {name} in the results of {counted(len(observed.operations), 'operation')}"
+            continue
+        if first is not None:
+            yield from first_lines(f"first {name}", first)
+        else:
+            asks = ", or an operation asks for it" if kind == "inf" else ""
+            yield f"no operation makes the first {name}: a weight or an input has it{asks}"
+            first = having[0]
+            yield from first_lines("first line that got it", first)
+        reaching = observed.reaching(kind)
+        if reaching is not None and first not in reaching:
+            yield "  no result of the model has it" if not reaching else "  it reaches no result of the model"
+            if reaching:
+                yield from first_lines(f"first {name} that reaches a result", reaching[0])
 
 
 def first_lines(what: str, operation: ObservedOperation) -> Iterator[str]:
@@ -192,6 +200,8 @@ def comparison_text(diff: ValueDiff, mine: str, base: str, view: ValueView, most
     if any(each.pair.is_weak for each in gaps):
         yield f"{WEAK_MARK} may be a neighbour of the operation that computes the same"
     yield ""
+    for doubt in diff.doubts:
+        yield f"doubtful: {doubt}"
     for at, gap in enumerate(diff.outputs):
         yield f"result {at}: {_gap_in_words(gap)}"
     yield from _start_text(diff, mine, base)
@@ -227,8 +237,8 @@ def _start_text(diff: ValueDiff, mine: str, base: str) -> Iterator[str]:
         yield f"where the difference begins is not sure; {what}"
     else:
         yield f"no line is {'surely ' if diff.uncertain else ''}beyond the tolerance"
-    drop = diff.largest_drop if diff.first_sure is not None else None
-    if drop is not None and drop.known.line != (first or diff.uncertain[0]).known.line:
+    drop = diff.largest_drop if first is None and diff.first_sure is not None else None
+    if drop is not None and drop.known.line != diff.uncertain[0].known.line:
         yield f"largest drop of SNR: {_at_line(drop.known, drop.pair)}"
     if uncertain := diff.uncertain:
         before = ", before it" if first is not None else ""

@@ -121,9 +121,89 @@ def test_what_first_nan_says_is_so(folder: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.full((3, 8), np.nan, np.float32))
     done = run(*words)
     assert done.returncode == 1
-    assert b"no operation makes a first NaN; 8 operations got one as an argument" in done.stdout
-    assert b"first that has one: " in done.stdout
-    assert b"first NaN: " not in done.stdout
+    assert (
+        b"no operation makes the first NaN: a weight or an input has it\nfirst line that got it: "
+        in done.stdout
+    )
+    assert b"  input 0: float32[3x8]: no finite element, 24 NaN" in done.stdout
+    assert not any(line.startswith(b"first NaN: ") for line in done.stdout.splitlines())
+    facts = file_of(run(*words, "--json").stdout.decode())
+    assert facts["first_nan"] is None
+    assert [each["number"] for each in facts["operations"]] == [
+        each["number"] for each in facts["reaching_nan"]
+    ]
+
+
+class Masked(torch.nn.Module):
+    """The first NaNs are hidden, the last are returned."""
+
+    def forward(self, x: torch.Tensor, hides: int) -> torch.Tensor:
+        y = torch.log(x)
+        y = torch.where(x > 0, y, torch.zeros_like(y))
+        if hides == 1:
+            return y
+        return y * torch.sqrt(x)
+
+
+@pytest.mark.parametrize("hides", [0, 1])
+def test_the_first_nan_that_reaches_a_result_is_named(tmp_path: Path, hides: int) -> None:
+    torch.jit.save(torch.jit.script(Masked()), tmp_path / "m.pt")
+    np.save(tmp_path / "x.npy", np.array([1, -1], np.float32))
+    words = (
+        "run",
+        tmp_path / "m.pt",
+        "--input",
+        tmp_path / "x.npy",
+        "--input",
+        str(hides),
+        "--first-nan",
+    )
+    done, facts = run(*words), file_of(run(*words, "--json").stdout.decode())
+    lines = done.stdout.decode().splitlines()
+    assert done.returncode == 1
+    assert lines[0].endswith("y = torch.log(x)")
+    assert facts["first_nan"]["operator"] == "aten::log"
+    reaching = [each["operator"] for each in facts["reaching_nan"]]
+    assert reaching == ([] if hides else ["aten::sqrt"])
+    if hides:
+        assert "  no result of the model has it" in lines
+    else:
+        at = lines.index("  it reaches no result of the model")
+        assert lines[at + 1].endswith("return y * torch.sqrt(x)")
+        assert lines[at + 1].startswith("first NaN that reaches a result: ")
+
+
+def test_elements_that_are_finite_in_only_one_are_infinitely_far_away(tmp_path: Path) -> None:
+    for name, value in (("good", 1.0), ("bad", float("nan"))):
+        layer = torch.nn.Linear(2, 2)
+        torch.nn.init.constant_(layer.weight, 1.0)
+        layer.weight.data[0, 0] = value
+        torch.jit.save(torch.jit.script(layer.eval()), tmp_path / f"{name}.pt")
+    words = ("run", tmp_path / "bad.pt", "--base", tmp_path / "good.pt", "--input", "2x2")
+    done, facts = run(*words), file_of(run(*words, "--json").stdout.decode())
+    assert b"result 0: max abs inf, max rel inf, SNR -inf dB, 2 finite in only one" in done.stdout
+    (result,) = facts["results"]
+    assert result == dict.fromkeys(["max_abs", "max_rel", "snr_db", "cosine", "mse", "mae"]) | {"odd": 2}
+    assert facts["doubts"] == []
+
+
+class Short(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.erf(torch.sin(x).cumsum(0)).floor()
+
+
+class Long(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(torch.cos(x.softmax(-1)) * 2.0).exp()
+
+
+def test_models_of_which_few_operations_belong_together_may_not_be_the_same(tmp_path: Path) -> None:
+    for model in (Short(), Long()):
+        torch.jit.save(torch.jit.script(model), tmp_path / f"{type(model).__name__}.pt")
+    words = ("run", tmp_path / "Short.pt", "--base", tmp_path / "Long.pt", "--input", "2x2")
+    (doubt,) = file_of(run(*words, "--json").stdout.decode())["doubts"]
+    assert doubt == "they may not be of the same model: 0 of 4 and 0 of 5 operations have one in the other"
+    assert f"doubtful: {doubt}\n".encode() in run(*words).stdout
 
 
 @pytest.mark.parametrize("ending", [".npz", ".npy", ".pt"])
@@ -154,9 +234,7 @@ def test_operations_without_a_line_are_noted(folder: Path, tmp_path: Path) -> No
     assert run(*words, "-c", tmp_path / "m.ptdbg").stderr == b""
 
 
-@pytest.mark.parametrize(
-    "words", [("--watch", "a:1", "--json"), ("--first-nan", "--json"), ("--watch", "a:1", "--first-nan")]
-)
+@pytest.mark.parametrize("words", [("--watch", "a:1", "--json"), ("--watch", "a:1", "--first-nan")])
 def test_options_that_exclude_each_other_are_refused(words: tuple[str, ...], folder: Path) -> None:
     assert run("run", folder / "m.pt", *words).returncode == 2
 

@@ -228,6 +228,40 @@ def test_a_buffer_that_is_cut_is_refused() -> None:
     assert "found 1,000" in message
 
 
+def _shifted(values: bytes, by: int) -> bytes:
+    return bytes(by) + values[:-by]
+
+
+@pytest.mark.parametrize("name", RECORD_OF)
+def test_a_buffer_of_another_run_is_refused_or_doubted(name: str) -> None:
+    data, values = dump(name).read_bytes(), values_of(name).read_bytes()
+    with archive.run(data, companion=record(RECORD_OF[name]), buffer=values) as well:
+        assert not well.observed.doubts
+    why = "the debug buffer is of another run than the ETDump"
+    for by in (16, 48, 64, 128):
+        try:
+            shifted = archive.run(data, companion=record(RECORD_OF[name]), buffer=_shifted(values, by))
+        except ArchiveError as error:
+            assert why in str(error)  # noqa: PT017 (of some shifts, both have the same bytes)
+        else:
+            assert shifted.observed.doubts
+    assert why in refused(data, _shifted(values, 48), RECORD_OF[name])
+    end = len(values.rstrip(b"\0"))
+    longer, empty = values[:end].ljust(end + 3, b"\0") + b"\1", bytes(len(values))
+    for buffer, said in ((longer, f"other bytes than 0 at {end + 3:,}"), (empty, "values are only zeros")):
+        with archive.run(data, companion=record(RECORD_OF[name]), buffer=buffer) as doubted:
+            (doubt,) = doubted.observed.doubts
+            assert said in doubt
+            assert doubt in doubted.diff(program_run(RECORD_OF[name])).doubts
+
+
+def test_inputs_that_were_not_those_of_the_device_are_doubted() -> None:
+    others = [torch.zeros_like(each) for each in read_inputs(str(inputs_of("device"))).args]
+    with archive.run(record("device"), *others) as other:
+        (doubt,) = device_run("device").diff(other).doubts
+    assert "check that the debug buffer and the inputs" in doubt
+
+
 def test_a_dump_of_another_program_is_refused() -> None:
     message = refused(dump("device").read_bytes(), values_of("device"), "delegated")
     assert "the ETDump is not of the program of" in message

@@ -196,7 +196,7 @@ class Beginning:
         """Whether a gap is less than twice as large as another one before it."""
         gap, before = self._diff.gaps[at].gap, self._diff.gaps[:at]
         largest = max((each.gap.max_rel for each in before if not each.pair.is_weak), default=0.0)
-        return not gap.odd and gap.max_rel < GROWN * largest
+        return gap.max_rel < GROWN * largest
 
     def _extra(self, replaced: Iterable[Replaced], shown: list[Gap], pair: Pair | None) -> ValueGap | None:
         """The first extra operation that is something else than what the other run has in its place.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, log10
+from math import inf, log10, nan
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -55,7 +55,7 @@ def compared(
             _check_sizes(pair)
         gaps = [gap(*results) for results in _results(pair, are_chosen=False)] if is_whole else []
         if gaps:
-            made.gaps.append(ValueGap(pair, max(gaps, key=lambda each: (bool(each.odd), each.max_rel))))
+            made.gaps.append(ValueGap(pair, max(gaps, key=lambda each: each.max_rel)))
         else:
             made.uncompared += 1
     _compare_outputs(made, gap)
@@ -71,7 +71,7 @@ class _Values(NamedTuple):
 
     def chosen_gap(self, pair: Pair) -> Gap | None:
         gaps = (self.gap_of(*results) for results in _results(pair, are_chosen=True))
-        return next((each for each in gaps if each.odd or each.max_abs), None)
+        return next((each for each in gaps if each.max_abs), None)
 
     def hides(self, side: Side, mask: Summary, queries: int) -> Hides | None:
         is_matrix = len(mask.shape) > 1
@@ -117,13 +117,14 @@ def gap_of(value: torch.Tensor, reference: torch.Tensor) -> Gap:
     """The difference of two tensors of equally many elements."""
     mine, base = (_flat(each) for each in (value, reference))
     finite = torch.isfinite(mine) & torch.isfinite(base)
-    odd = 0
     if not bool(finite.all()):
         same = (mine == base) | (torch.isnan(mine) & torch.isnan(base))
         odd = int((~finite & ~same).sum())
+        if odd:
+            return Gap(inf, inf, -inf, nan, odd, inf, inf)
         mine, base = mine[finite], base[finite]
     if not mine.numel():
-        return Gap(0.0, 0.0, inf, 1.0, odd, 0.0, 0.0)
+        return Gap(0.0, 0.0, inf, 1.0, 0, 0.0, 0.0)
     difference = mine - base
     largest = float(difference.abs().max())
     noise, power = float(difference.square().sum()), float(base.square().sum())
@@ -133,7 +134,7 @@ def gap_of(value: torch.Tensor, reference: torch.Tensor) -> Gap:
         largest / max(float(base.abs().max()), SMALLEST),
         10 * log10(power / noise) if noise and power else -inf if noise else inf,
         float(mine @ base) / norms if norms else float(not noise),
-        odd,
+        0,
         noise / difference.numel(),
         float(difference.abs().mean()),
     )

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from archive.backend.values.etrecords import identity, method_program
+from archive.backend.values.etrecords import identity, method_program, returned_by
 from archive.backend.values.observing import Recorder
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE, joint_place
-from archive.debuginfo.values.observed import LATER
+from archive.debuginfo.values.observed import DEVICE, LATER
 from archive.formats.etdump import DELEGATE_CALL, OPERATOR_CALL
 from archive.formats.exported.sites import named_values
 from archive.formats.tensors.dtypes import C10_SCALARS, WIDTHS
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from archive.reader.runtime.noted import NotedCall, NotedRun
     from archive.reader.runtime.runs import Call, Dump, Ran
 
-EXECUTORCH = "ExecuTorch"
 MOST_RANK = 64
 WITHOUT = "instructions without tensors"
 INNER = "values inside of backends"
+CHECK = "check that it is the buffer of this run"
 
 
 def observe_device(
@@ -65,11 +65,12 @@ def observe_device(
     recorded = RecordedRuns(opened, None)
     run, later = _run_with_values(dump, recorded, method)
     nodes = _Nodes(opened, recorded, method, run)
-    recorder = Recorder(EXECUTORCH, values, knows_inputs=False)
+    recorder = Recorder(DEVICE, values, knows_inputs=False)
     unseen = recorder.observed.unseen
     places: list[tuple[OperationPlace, int | str | None]] = []
     with closing(Mapped(buffer)) as mapped, in_file(mapped.name):
         tensors = _Tensors(mapped.data)
+        noted_of: dict[object, list[torch.Tensor]] = {}
         for noted in run.calls:
             found = [tensors.of(tensor, noted.call.ran.label) for tensor in _tensors(noted.values)]
             unseen[INNER] += noted.inner
@@ -78,8 +79,11 @@ def observe_device(
             for op, place, key, results in nodes.results(noted, found):
                 recorder.note(op, (), (), results)
                 places.append((place, key))
+                noted_of.setdefault(key, []).extend(results)
         outputs = [tensors.of(tensor, "the whole run") for tensor in _tensors(run.outputs)]
+        nodes.check_outputs(outputs, noted_of)
         recorder.note_outputs(outputs)
+        recorder.observed.doubts = [*_doubts(dump, run, mapped.data)]
     if not run.outputs:
         recorder.observed.outputs = None
     unseen.update(nodes.inside)
@@ -102,6 +106,36 @@ def _run_with_values(dump: Dump, recorded: RecordedRuns, method: str) -> tuple[N
         )
         raise ArchiveError(what, file=dump.file)
     return found[0], len(found) - 1
+
+
+def _doubts(dump: Dump, run: NotedRun, data: memoryview) -> Iterator[str]:
+    """Why a buffer may be of another run: it has values where none was written, or none where some were."""
+    noted = [tensor for block in dump.blocks for tensor in _tensors(block.values)]
+    left = bytearray(data)
+    for tensor in noted:
+        begin, size = tensor.offset, _size(tensor)
+        left[begin : begin + size] = bytes(size)
+    if any(left):
+        at = next(at for at, byte in enumerate(left) if byte)
+        yield f"the debug buffer has other bytes than 0 at {at:,}, where the ETDump has no value: {CHECK}"
+    values = [tensor for noted_call in run.calls for tensor in _tensors(noted_call.values)]
+    values += _tensors(run.outputs)
+    end = len(bytes(data).rstrip(b"\0"))
+    lost = sum(tensor.offset >= end and _size(tensor) > 0 for tensor in values)
+    if lost > 1:
+        what = f"the last {lost:,} of {len(values):,} values are only zeros"
+        yield f"{what}, as where none was written: {CHECK}"
+
+
+def _size(tensor: NotedTensor) -> int:
+    """The bytes of a tensor that was read."""
+    dtype = C10_SCALARS.get(tensor.scalar, "")
+    return prod(tensor.sizes) * WIDTHS.get(dtype, 0)
+
+
+def _bytes_of(tensor: torch.Tensor) -> bytes:
+    data: bytes = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return data
 
 
 def _tensors(values: Sequence[NotedValue]) -> Iterator[NotedTensor]:
@@ -177,12 +211,26 @@ class _Nodes:
         self.program = identity(opened, program.name)
         self._order = {key: at for at, key in enumerate(program.sites)}
         self._users = _users(program.sites)
+        self._returned_by = returned_by(opened, program)
         self.inside = Counter[str]()
         calls = {noted.call.ran: noted.call for noted in run.calls}
         self._of_kernels = {key: self._fitting(call) for key, call in calls.items() if call.operator}
         self._taken = {node.site.key for nodes in self._of_kernels.values() for node in nodes}
         self._ordered = self._in_order()
         self._place = cache(place_of_node)
+
+    def check_outputs(
+        self, outputs: Sequence[torch.Tensor], noted: Mapping[object, Sequence[torch.Tensor]]
+    ) -> None:
+        """Refuse a buffer in which the model returns something else than the nodes that made it."""
+        if len(outputs) != len(self._returned_by):
+            return
+        for number, (output, key) in enumerate(zip(outputs, self._returned_by, strict=True)):
+            kind = output.shape, output.dtype
+            made = [each for each in noted.get(key, ()) if (each.shape, each.dtype) == kind]
+            if key and made and _bytes_of(output) not in map(_bytes_of, made):
+                what = f"result {number} is not what {one_line(key)} returned"
+                raise ArchiveError(f"{what}: the debug buffer is of another run than the ETDump")
 
     def results(self, noted: NotedCall, tensors: Sequence[torch.Tensor]) -> Iterator[_Result]:
         """The operations that a call stands for: one, or one for each result of a backend."""
@@ -197,7 +245,7 @@ class _Nodes:
         self, operator: str, nodes: Sequence[ProgramNode], tensors: Sequence[torch.Tensor]
     ) -> _Result:
         if not nodes:
-            return _Result(f"{EXECUTORCH}::{_base(operator)}", UNKNOWN_PLACE, None, tensors)
+            return _Result(f"{DEVICE}::{_base(operator)}", UNKNOWN_PLACE, None, tensors)
         place = joint_place([self._place(node) for node in nodes])
         namespace, _, name = nodes[0].op.partition(".")
         op = f"{namespace}::{name.partition('.')[0]}"

@@ -21,6 +21,8 @@ from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.json_text import read_json
 from archive.formats.etrecord import edge_program
 from archive.formats.exported.loaded import HIGHER_ORDER, OPERATORS
+from archive.formats.exported.program import graph_of
+from archive.formats.exported.sites import named_values
 from archive.formats.record_kinds import BESIDE
 from archive.reader.lookups.nodes import EDGE_OPERATORS
 
@@ -60,6 +62,20 @@ def method_program(opened: Archive, method: str) -> Program:
 def identity(opened: Archive, name: str) -> str:
     """What identifies a program: two with the same have the same nodes."""
     return digest_of(opened.records[name].view()).hex()
+
+
+def returned_by(opened: Archive, program: Program) -> list[str]:
+    """The key of the node that makes each result of a program; "" for what no node makes."""
+    tree = read_json(opened.records[program.name].view())
+    values = named_values(graph_of(tree).get("outputs"))
+    makers = {
+        value: key
+        for key, site in program.sites.items()
+        if not site.scopes and site.record
+        for value in (site.name, *named_values(site.record.get("outputs")))
+    }
+    given = [values[number] for number in program.outputs.results if number < len(values)]
+    return [makers.get(value, "") for value in given]
 
 
 def loaded_program(opened: Archive, program: Program) -> torch.export.ExportedProgram:

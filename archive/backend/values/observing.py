@@ -157,6 +157,7 @@ class Recorder:
         self.failure: tuple[str, str] | None = None
         self._values = values
         self._writers = Writers()
+        self._having: dict[str, set[int]] = {"nan": set(), "inf": set()}
 
     @property
     def observed(self) -> Observed:
@@ -192,22 +193,30 @@ class Recorder:
                 unmasked = Unmasked(found[0], self._writers.of(found[1]))
             self._writers.note(number, op, given, result, changes=bool(before))
         is_odd = self._knows_inputs and any(each.nan or each.inf for each in results)
-        inputs = self._made_of(number, before, given, results) if is_odd else ()
+        inputs = self._made_of(number, before, given, results, sources) if is_odd else ()
         self.run.operations.append(NotedOperation(op, results, inputs, sources, unmasked, makers))
 
     def _made_of(
-        self, number: int, before: Sequence[Range], given: object, results: Sequence[Summary]
+        self,
+        number: int,
+        before: Sequence[Range],
+        given: object,
+        results: Sequence[Summary],
+        sources: Sequence[int],
     ) -> tuple[Range, ...]:
-        """The ranges of an operation's arguments, if it is the first to make a NaN or an infinite number."""
-        kinds = [
-            kind
-            for kind in ("nan", "inf")
-            if kind not in self.run.first and any(getattr(each, kind) for each in results)
-        ]
+        """The ranges of an operation's arguments, if it has a NaN or an infinite number of no other one."""
+        kinds, has_sources = list[str](), self._values is not None
+        for kind, having in self._having.items():
+            if any(getattr(each, kind) for each in results):
+                is_given = not having.isdisjoint(sources) if has_sources else kind in self.run.first
+                kinds += [] if is_given else [kind]
+                having.add(number)
         inputs = (*(before or ranges_in(given)),) if kinds else ()
         made = [kind for kind in kinds if _makes(kind, inputs, given)]
-        self.run.first |= dict.fromkeys(made, number)
-        return inputs if made else ()
+        for kind in made:
+            self.run.first.setdefault(kind, number)
+        is_fresh = made or (has_sources and any(getattr(each, kind) for each in inputs for kind in kinds))
+        return inputs if is_fresh else ()
 
     def note_inputs(self, given: object) -> None:
         """Note what the model is given, before it runs."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.quick_dataclass import dataclass
 from archive.base.source_files import is_pytorchs
 from archive.debuginfo.values.families import LAYERS, family, rounds
+from archive.debuginfo.values.observed import DEVICE
 
 if TYPE_CHECKING:
     from archive.debuginfo.values.observed import Observed, ObservedOperation
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 DEFAULT_TOLERANCE = 1e-5
 STATIC = "quantized::conv"
 """Begins the names of quantised layers that norms are folded into when a module is quantised."""
+LEAST_COSINE = 0.9
+"""Of the first values of two runs that are given the same."""
 LEAST_DROP_DB = 6.0
 """The smallest fall of the signal-to-noise ratio that is named: the noise doubles."""
 CHOOSING = frozenset(
@@ -48,8 +51,11 @@ CHOOSING = frozenset(
 class Gap(NamedTuple):
     """The difference of two tensors, the second one being the reference.
 
+    An element that is finite in only one of them, or infinite with another sign, is infinitely far away: all
+    distances are infinite then, the ratio is minus infinity, and there is no angle (NaN).
+
     Attributes:
-        max_abs: the largest absolute difference of two finite elements.
+        max_abs: the largest absolute difference of two elements.
         max_rel: that, divided by the largest absolute value of the reference.
         snr_db: signal-to-noise ratio in dB; infinite where nothing differs.
         cosine: of the angle between them as vectors.
@@ -67,8 +73,8 @@ class Gap(NamedTuple):
     mae: float
 
     def is_beyond(self, tolerance: float) -> bool:
-        """Whether the relative difference is larger, or there are NaNs or infinite numbers only here."""
-        return bool(self.odd) or self.max_rel > tolerance
+        """Whether the relative difference is larger."""
+        return self.max_rel > tolerance
 
 
 class ValueGap(NamedTuple):
@@ -143,6 +149,23 @@ class ValueDiff:
     may_be_unseen: bool = False
 
     @property
+    def doubts(self) -> list[str]:
+        """Why both may not be of one model, or not of the same inputs."""
+        found = [*self.mine.doubts, *self.base.doubts]
+        alone = [sum(not rounds(each) for each in left) for left in self.pairs.left]
+        paired = [len(self.pairs.pairs) + inside for inside in self.pairs.inside]
+        shares = [(many, many + left) for many, left in zip(paired, alone, strict=True)]
+        if all(2 * own < many for own, many in shares) and not (self.mine.has_hidden or self.base.has_hidden):
+            of = " and ".join(f"{own:,} of {many:,}" for own, many in shares)
+            found.append(f"they may not be of the same model: {of} operations have one in the other")
+        first = self.gaps[0] if self.gaps else None
+        is_noted = DEVICE in {self.mine.form, self.base.form}
+        if is_noted and first is not None and first.gap.cosine < LEAST_COSINE:
+            what = "the first values have little to do with each other"
+            found.append(f"{what}: check that the debug buffer and the inputs are those of the device's run")
+        return found
+
+    @property
     def is_beyond(self) -> bool:
         """Whether an operation or a result of the model is beyond the tolerance."""
         return self.first_sure is not None or any(gap.is_beyond(self.tolerance) for gap in self.outputs)
@@ -187,7 +210,7 @@ class ValueDiff:
         """
         if self.may_be_unseen:
             return None
-        sure = [each for each in self.gaps if not each.pair.is_weak and each.gap.snr_db < inf]
+        sure = [each for each in self.gaps if not each.pair.is_weak and -inf < each.gap.snr_db < inf]
         ratios = [each.gap.snr_db for each in sure]
         drops = [before - ratio for before, ratio in pairwise([max(ratios, default=inf), *ratios])]
         largest = max(drops, default=0.0)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 RowView: TypeAlias = Literal["line", "module", "operator"]
 """What a row of several operations stands for."""
+Odd: TypeAlias = Literal["nan", "inf"]
+"""What an element is that is no finite number."""
 Hides: TypeAlias = Literal["nothing", "later"]
 """What attention hides of what it is given: of each position, what comes after it."""
 SILENT = frozenset(
@@ -34,6 +36,8 @@ SILENT = frozenset(
 """Operators that some forms run and others do not, for no value of the model."""
 UNSEEN = -(1 << 62)
 """Stands among the sources of an operation for others that ran before it without being seen."""
+DEVICE = "ExecuTorch"
+"""The form of a run that was noted on a device."""
 LATER = "later runs"
 """What of :attr:`Observed.unseen` has no part in the values that are seen."""
 
@@ -118,7 +122,8 @@ class ObservedOperation:
         key: its debug handle, or the name of its node in an exported program; None if its form has neither.
         visit: how often it ran before in this run, as in a loop.
         results: a summary of each tensor that it returned.
-        inputs: the ranges of its arguments, where it is the first to make a NaN or an infinite number.
+        inputs: the ranges of its arguments, where it is the first to make a NaN or an infinite number; where
+            values are kept, of each operation that has one which no other operation gave it.
         sources: for each tensor that it was given, the numbers of the operations that wrote it or what it is
             a view of; of the model's inputs -1 for the first, -2 for the second; ``UNSEEN`` among them of
             what was not seen. () where they are not known.
@@ -149,6 +154,10 @@ class ObservedOperation:
     def handle(self) -> int | None:
         """Its debug handle; None without one."""
         return self.key if isinstance(self.key, int) else None
+
+    def has(self, kind: Odd) -> bool:
+        """Whether a result has a NaN or an infinite number."""
+        return any(getattr(result, kind) for result in self.results)
 
     @property
     def node(self) -> str | None:
@@ -200,6 +209,7 @@ class Observed:
         output_sources: as ``sources`` of an operation, of the model's outputs.
         is_frozen: whether it is of a frozen module, whose layers may have batch normalisations folded into
             them.
+        doubts: why noted values may be of another run than they are taken for.
         hidden: operations among ``unseen`` that are known to have run, at their places, without results; the
             number of each is that of the operation that was seen next.
     """
@@ -215,6 +225,7 @@ class Observed:
     output_sources: tuple[int, ...] = ()
     is_frozen: bool = False
     hidden: list[ObservedOperation] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
 
     @property
     def has_hidden(self) -> bool:
@@ -230,6 +241,25 @@ class Observed:
     def has_nan(self) -> bool:
         """Whether any result has a NaN, whoever made it."""
         return any(result.nan for operation in self.operations for result in operation.results)
+
+    def reaching(self, kind: Odd) -> list[ObservedOperation] | None:
+        """The operations at which the NaNs or infinite numbers of the model's outputs begin, in their order.
+
+        None where that is not known: values are not kept, or the outputs are not noted.
+        """
+        outputs, having = self.outputs, {each.number for each in self.operations if each.has(kind)}
+        if outputs is None or not any(each.kept for each in outputs):
+            return None
+        is_odd = any(getattr(each, kind) for each in outputs)
+        rest = [number for number in self.output_sources if number in having] if is_odd else []
+        seen, found = {*rest}, list[int]()
+        while rest:
+            number = rest.pop()
+            given = having.intersection(self.operations[number].sources)
+            found += [] if given else [number]
+            rest += given - seen
+            seen |= given
+        return [self.operations[number] for number in sorted(found)]
 
     def at(self, line: str) -> Iterator[ObservedOperation]:
         """The operations of a line: ``models/net.py:57``, or any end of that path."""
