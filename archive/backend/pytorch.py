@@ -56,6 +56,8 @@ def message_of(error: Exception) -> str:
     return others[-1] if others and first.startswith(INTERPRETER) else first
 
 
+AS_OPTION = "; a Tensor is given by its sizes and type, as in --input 2x3:float32"
+"""Beside an argument that is no tensor: ``--input 8`` is a number."""
 IMPORTING = (
     "if a module registers it, import that before: "
     "python -c 'import MODULE; from archive.cli import main; main()' …"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 << 20
 """Size of the largest document that is read: a run of some 100,000 operations."""
+STRANGE = " (none of its lines is in this file: is it another model's?)"
 MOST_LINES = 2000
 """Lines that the page shows, of those that ran."""
 
@@ -73,8 +74,11 @@ def values_facts(saved: SavedValues, sources: Mapping[str, Any] | None, shown: S
     rows = saved.rows[:MOST_LINES]
     find = _Lines(sources or {"files": []})
     names = [plain(shown.file(row.file)) for row in rows]
+    links = [find.link(name, row.line) for name, row in zip(names, rows, strict=True)]
+    # A page without texts has no line to compare with.
+    is_strange = bool(find.known) and any(row.line for row in rows) and not any(links)
     return {
-        "title": plain(saved.title),
+        "title": plain(saved.title + (STRANGE if is_strange else "")),
         "heading": saved.heading,
         "file": names,
         "line": [row.line or None for row in rows],
@@ -82,7 +86,7 @@ def values_facts(saved: SavedValues, sources: Mapping[str, Any] | None, shown: S
         "operator": [plain(row.operator) for row in rows],
         "value": [row.value for row in rows],
         "note": [_note(row, is_diff=saved.is_diff) for row in rows],
-        "links": [find.link(name, row.line) for name, row in zip(names, rows, strict=True)],
+        "links": links,
     }
 
 
@@ -106,6 +110,11 @@ class _Lines:
         for number, file in enumerate(self._files):
             self._numbers[file["name"]] = -1 if file["name"] in self._numbers else number  # two of one name
         self._starts: dict[int, dict[int, int]] = {}
+
+    @property
+    def known(self) -> Sequence[Mapping[str, Any]]:
+        """The files that the page shows."""
+        return self._files  # type: ignore[no-any-return]
 
     def link(self, name: str, line: int) -> list[int] | None:
         """The number of a file and where a line begins there; None where the page doesn't show it."""

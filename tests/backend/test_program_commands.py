@@ -80,6 +80,17 @@ def test_inspect_names_the_backend_and_the_nodes_of_each_partition(tmp_path: Pat
     ]
 
 
+def test_a_failed_operation_of_a_backend_is_at_its_line_and_no_matter_of_sizes(tmp_path: Path) -> None:
+    target = tmp_path / "failing.pt2"
+    torch.export.save(lower(exported(Failing(), torch.arange(3)), "aten"), target)
+    with pytest.raises(ArchiveError) as caught:
+        run(target, torch.tensor([1, 9, 2]))
+    assert "model fails at " in str(caught.value)
+    assert str(caught.value).endswith(": index out of range in self")
+    assert ".py:" in str(caught.value)
+    assert "takes" not in str(caught.value)
+
+
 def test_a_log_of_a_split_program_is_explained_by_its_companion(tmp_path: Path) -> None:
     model, small, companion = tmp_path / "m.pt2", tmp_path / "s.pt2", tmp_path / "s.ptdbg"
     torch.export.save(lower(exported(Failing(), torch.arange(3)), "aten"), model)

@@ -134,6 +134,9 @@ def test_what_cannot_be_profiled_is_told(tmp_path: Path) -> None:
         profile_archive(path, torch.ones(2, 5), 1)
     with pytest.raises(ArchiveError, match=r"forward fails with these inputs: .*missing value for argument"):
         profile_archive(path, X)
+    with pytest.raises(ArchiveError, match="a Tensor is given by its sizes and type") as refused:
+        profile_archive(path, 8, 1)
+    assert "these inputs" in str(refused.value)
     with pytest.raises(ArchiveError, match=r"fails without inputs \(give some: --input .*missing"):
         profile_archive(path)
     with pytest.raises(ArchiveError, match=r"expected a method nope, found forward"):

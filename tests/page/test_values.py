@@ -64,6 +64,14 @@ def test_a_line_has_its_largest_value_and_all_that_is_wrong() -> None:
     assert made["note"] == ["", "3 NaN or infinite", ""]
 
 
+@pytest.mark.parametrize("is_own", [False, True])
+def test_values_of_which_no_line_is_in_the_file_say_so(*, is_own: bool) -> None:
+    lines = [operation(line, 0.0, 1.0) for line in ((28, 9_001) if is_own else (9_000, 9_001))]
+    made = section(run_of(*lines))
+    assert any(made["links"]) is is_own
+    assert ("none of its lines is in this file" in made["title"]) is not is_own
+
+
 def test_lines_beyond_the_tolerance_say_so() -> None:
     made = section(diff_of(pair(25, 0.1), pair(28, 0.3), pair(28, 0.05), pair(40, 0.0, odd=1)))
     assert made["title"] == "Differences of m.pt from b.pt"

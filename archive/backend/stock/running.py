@@ -25,7 +25,7 @@ import torch.jit.mobile
 from torch.autograd.profiler import profile, record_function
 
 from archive.backend.aten.machine import noted
-from archive.backend.pytorch import message_of, not_loaded
+from archive.backend.pytorch import AS_OPTION, message_of, not_loaded
 from archive.base.errors import ArchiveError, one_line
 from archive.debuginfo.profiles.places import UNKNOWN_PLACE, common_place
 from archive.debuginfo.profiles.profile import Profile
@@ -297,8 +297,10 @@ def profile_archive(
                 if inputs
                 else "without inputs (give some: --input 1x3x32x32, or profile_archive(file, x))"
             )
+            numbers = inputs and not all(isinstance(each, torch.Tensor) for each in inputs)
+            hint = AS_OPTION if numbers else ""
             raise ArchiveError(
-                f"{method} fails {given}: {one_line(message_of(error))}", file=opened.file
+                f"{method} fails {given}: {one_line(message_of(error))}{hint}", file=opened.file
             ) from error
     profiled = [*runs_of(observed.kineto_results, RUN_MARK, LITE_SCOPE if on_lite else FUNCTION_SCOPE)]
     if lite_method is not None:

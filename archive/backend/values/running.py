@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import torch
 
-from archive.backend.pytorch import IMPORTING, message_of, not_loaded
+from archive.backend.errors import BackendError
+from archive.backend.pytorch import AS_OPTION, IMPORTING, message_of, not_loaded
 from archive.backend.values.comparing import compared
 from archive.backend.values.compiled import observe_compiled
 from archive.backend.values.devices import observe_device
@@ -23,6 +24,7 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, LoweringError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.notebooks import shown_by, text_by
+from archive.debuginfo.profiles.places import lines_of, model_line
 from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE
 from archive.formats.etdump import is_dump
 from archive.formats.tensor_files.safetensors import DTYPES, build_header
@@ -59,7 +61,6 @@ SAFE_DTYPES = {name: written for written, name in DTYPES.items()}
 RUN_KINDS = COMMAND_KINDS["run"]
 EXECUTING = "While executing"
 """Begins what ``torch.fx.Interpreter`` adds to an error."""
-AS_OPTION = "; a Tensor is given by its sizes and type, as in --input 2x3:float32"
 """TorchScript does not say the shapes of what a method takes."""
 
 
@@ -402,6 +403,13 @@ def _loaded(source: Source, file: str) -> PT2ArchiveContents:
         mapped.close()
 
 
+def _line_of(error: BackendError) -> str:
+    """The model's line at which an operation of a backend failed, and its text; "" where it is not known."""
+    spans = [frame.range for frame in reversed(error.frames) if frame.range is not None]
+    line = model_line([line for span in spans for line in lines_of(span)])
+    return "" if line is None else f"{line.file}:{line.number}: {line.text}"
+
+
 @contextmanager
 def _failing(file: str, method: str, given: Inputs, wants: str) -> Iterator[None]:
     """Errors of a run, with what the model takes."""
@@ -412,6 +420,13 @@ def _failing(file: str, method: str, given: Inputs, wants: str) -> Iterator[None
     except LoweringError as error:  # no backend has the name that a lowered part asks for
         said = str(error).partition(f"\n\n{EXECUTING}")[0]
         raise ArchiveError(f"{one_line(' '.join(said.split()))}; {IMPORTING}", file=file) from error
+    except BackendError as error:
+        where = _line_of(error)
+        if not where:
+            raise ArchiveError(
+                f"{method} fails with {given.text}: {one_line(error.message)}", file=file
+            ) from error
+        raise ArchiveError(f"{method} fails at {where}: {one_line(error.message)}", file=file) from error
     except Exception as error:  # a model may raise any
         message = f"{method} fails with {given.text}: {one_line(message_of(error))}; it takes {wants}"
         raise ArchiveError(message, file=file) from error
