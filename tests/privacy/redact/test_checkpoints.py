@@ -28,6 +28,7 @@ from archive import CheckpointRedaction
 from archive.base.errors import ArchiveError, ImpossibleError, LimitError, one_line
 from archive.container.container import Container
 from archive.container.write import alignment_of, member_from, new_member, write_archive
+from archive.privacy.redact.result import CheckpointRedaction
 from tests.support.commands import run
 from tests.support.corpus import KINDS
 from tests.support.sampling import examples, sampled
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.container.write import Member
-    from archive.privacy.redact.result import CheckpointRedaction
 
 pytestmark = pytest.mark.torch
 PROTOCOLS = range(2, 6)
