@@ -24,7 +24,7 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, LoweringError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.notebooks import shown_by, text_by
-from archive.debuginfo.profiles.places import lines_of, model_line
+from archive.debuginfo.source_lines import lines_of, model_line
 from archive.debuginfo.values.gaps import DEFAULT_TOLERANCE
 from archive.formats.etdump import is_dump
 from archive.formats.tensor_files.safetensors import DTYPES, build_header

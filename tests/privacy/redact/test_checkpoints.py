@@ -28,7 +28,6 @@ from archive import CheckpointRedaction
 from archive.base.errors import ArchiveError, ImpossibleError, LimitError, one_line
 from archive.container.container import Container
 from archive.container.write import alignment_of, member_from, new_member, write_archive
-from archive.privacy.redact.result import CheckpointRedaction
 from tests.support.commands import run
 from tests.support.corpus import KINDS
 from tests.support.sampling import examples, sampled
