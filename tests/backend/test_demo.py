@@ -58,6 +58,22 @@ class Through(torch.nn.Module):
         return y
 
 
+class Added(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y
+
+
+def test_a_run_says_what_the_backend_says_at_the_models_line(tmp_path: Path) -> None:
+    path = tmp_path / "m.pt"
+    save_lowered(lower(Added(), DEMO), path)
+    with pytest.raises(ArchiveError) as caught:
+        archive.run(path, torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64))
+    place, _, said = str(caught.value).rpartition(": ")
+    assert said == "Only float tensors are compatible for add and sub."
+    assert place.rpartition("test_demo.py:")[2].isdecimal()
+    assert "_functional_assert_scalar" not in place
+
+
 @pytest.mark.parametrize("case", FAILING)
 def test_failures_say_what_pytorch_s_demo_said(case: str) -> None:
     model, arguments = FAILING[case]

@@ -19,6 +19,8 @@ import torch
 import torch.jit.mobile
 from torch.autograd import ProfilerConfig, ProfilerState
 
+from archive.backend.errors import BackendError
+from archive.backend.lower.by_handle import FAILING_OPERATOR
 from archive.backend.stock.running import LITE, LITE_SCOPE, TORCHSCRIPT, LiteMethod, loaded_module, method_of
 from archive.backend.values.observing import Observer, Recorder
 from archive.base.errors import ArchiveError, one_line
@@ -116,6 +118,8 @@ class Script:
             op, message = recorder.failure
             *_, place = self._places(events, len(recorder) + 1)
             line = place[0].source if place else None
+            if op == FAILING_OPERATOR:  # what a backend says itself
+                raise BackendError(f"at {line or NO_SOURCE}: {message}", "") from error
             raise RuntimeError(f"{op} at {line or NO_SOURCE}: {message}") from error
         recorder.note_outputs(result)
         return events
