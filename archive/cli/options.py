@@ -58,8 +58,8 @@ program_option = click.option(
     "--program",
     type=click.Path(dir_okay=False),
     metavar="PTE",
-    help="The program of ExecuTorch that the ETRecord was made with; another one is refused. It says which "
-    "operator each instruction calls, and which nodes XNNPACK runs.",
+    help="The program of ExecuTorch that the ETRecord was made with; one of other instructions is refused. "
+    "It says which operator each instruction calls, and which nodes XNNPACK runs.",
 )
 no_map_option = click.option(
     "--no-map",

@@ -67,6 +67,9 @@ The rules cannot check:
 - whether ``is_available`` is right, unless the test can make the backend unavailable;
 - other inputs, methods and devices than those given: examine each in a call of its own.
 
+The whole model is lowered, whatever parts a backend's ``supports`` would take of it: give a model of nothing
+but these.
+
 If a backend is not available in this process, the rules that run it are skipped, and notes say so. Give
 ``available=False`` on a machine that only lowers.
 """
