@@ -15,7 +15,6 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import numpy as np
 import zstandard
 
 from archive.base import memory
@@ -139,8 +138,6 @@ def _unknown(data: Bytes, head: bytes) -> Recognised:
     kind = FileKind.UNKNOWN
     if not head.strip(b"\0"):
         what = f"no known kind of file (its first {len(head):,} bytes are zeros)"
-        if isinstance(data, memoryview) and not np.any(np.frombuffer(data, np.uint8)):
-            what = "nothing but zeros"
         return Recognised(kind, what, "copying or downloading it has not ended: do it again")
     if PICKLE.match(head) and bytes(data[-1:]) == b".":
         what = "a pickle that Python wrote without `torch.save`"
