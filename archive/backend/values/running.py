@@ -61,7 +61,6 @@ SAFE_DTYPES = {name: written for written, name in DTYPES.items()}
 RUN_KINDS = COMMAND_KINDS["run"]
 EXECUTING = "While executing"
 """Begins what ``torch.fx.Interpreter`` adds to an error."""
-"""TorchScript does not say the shapes of what a method takes."""
 
 
 class Run:

@@ -20,11 +20,9 @@ OPTION = re.compile(r"`redact (--[a-z-]+(?: [a-z]+)?)` ")
 LINE, COMMENT = b"return self.act(self.fc(x))", b"x = 1 # in /data/umcg/all_"
 PATH = b"/opt/py/lib/python3.11/site-packages/torch/nn/modules/linear.py"
 CHANGES: dict[str, dict[str, Change]] = {
-    "path": {
-        f"{LINEAR}.debug_pkl": lambda data: data.replace(PATH, b"/home/mdevries/".ljust(len(PATH), b"x"))
-    },
+    "path": {f"{LINEAR}.debug_pkl": lambda data: data.replace(PATH, b"/home/ann/".ljust(len(PATH), b"x"))},
     "comment": {f"{PLAIN}.debug_pkl": lambda data: data.replace(LINE, COMMENT.ljust(len(LINE), b"x"))},
-    "extra": {"extra/readme": b"ask mdevries about it"},
+    "extra": {"extra/readme": b"ask ann about it"},
     "path in extra": {"extra/notes": b"see /data/umcg/patients/all"},
 }
 
