@@ -10,9 +10,9 @@ there is mistyped, or of another release.
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
@@ -49,7 +49,9 @@ MOST = 3
 @cache
 def operators() -> Mapping[str, frozenset[str]]:
     """The names of PyTorch's operators, by namespace."""
-    lines = Path(__file__).with_name(OPERATORS_FILE).read_text(encoding="ascii").splitlines()
+    place = f"{__file__.rpartition(os.sep)[0]}{os.sep}{OPERATORS_FILE}"
+    with open(place, encoding="ascii") as file:  # noqa: PTH123 (start-up)
+        lines = file.read().splitlines()
     return {space: frozenset(names) for space, *names in map(str.split, lines)}
 
 

@@ -119,7 +119,8 @@ def verification(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -
                     raise
                 why = str(recognised)
                 if recognised.kind in CHECKED_KINDS and commands_on(recognised.kind) in recognised.advice:
-                    if not claims_falsely(mapped.name, recognised.kind):
+                    # What has advice of its own is a package, whose files are named like debug records.
+                    if recognised.own_advice or not claims_falsely(mapped.name, recognised.kind):
                         return _of_zip_file(mapped, limits)
                     why = f"{recognised.what}: {recognised.reason}"
                 severity: Severity = "error" if recognised.kind in DAMAGED_KINDS else "not checked"

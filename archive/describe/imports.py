@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.describe.sizes.pieces import NESTED_KINDS
 from archive.formats.record_kinds import DATA
 from archive.io.mapped import Mapped
 from archive.reader.recognition import (
@@ -29,12 +28,12 @@ SAVED_INSIDE = ".pt"
 
 
 def imports_in(container: Container, kind: FileKind) -> Sequence[str] | None:
-    """The imports of all pickles of a zip; None where Python reads none, or they are not fetched."""
+    """The imports of all pickles of a zip; None where Python reads none."""
     if kind in SAVED_KINDS:
         return imports_of(container)
     if kind in PACKAGE_KINDS:
         return _merged(imports_of(container, name) for name in _packaged(container))
-    if kind in PROGRAM_KINDS and not (container.is_elsewhere and kind in NESTED_KINDS):
+    if kind in PROGRAM_KINDS:
         return _merged(_inside(container))
     return None
 

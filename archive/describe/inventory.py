@@ -322,8 +322,8 @@ def _of_zip(container: Container) -> InventoryRow:
         known.refuse("sizes and tensors", f"they are inside of records that are {NOT_FETCHED}")
     else:
         known.look("tensors", lambda: _tensors(archive, list(record_pieces(Archive(container)))))
-    with suppress(ArchiveError):  # of what cannot be read, which the row has
-        known.facts["imports"] = imports_in(container, kind)
+        with suppress(ArchiveError):  # of what cannot be read, which the row has
+            known.facts["imports"] = imports_in(container, kind)
     if embedded and remote:
         known.refuse("embedded companion", f"it is {NOT_FETCHED}")
     return known.row(container.file, kind, container.size)

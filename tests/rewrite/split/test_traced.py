@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROWS, ROWS_OF_A_SOURCE, FRAMES, STACKS = 8_000, 7, 60, 20
-CODE, LINE = "code/__torch__.py", b"  x = torch.add(x, x)\n"
+CODE, LINE = "code/__torch__.py", b"x = torch.add(x, x)\n"
 
 
 def traced() -> bytes:
