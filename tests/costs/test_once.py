@@ -49,9 +49,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, bytes]]:
         counts["directory", bytes(data)] += 1
         return directory(data, *rest, **named)  # type: ignore[arg-type]
 
-    def counted_pickle(data: memoryview, *rest: object) -> object:
+    def counted_pickle(data: memoryview, *rest: object, **named: object) -> object:
         counts["pickle", bytes(data)] += 1
-        return pickle(data, *rest)  # type: ignore[arg-type]
+        return pickle(data, *rest, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(containers, "read_directory", counted_directory)
     monkeypatch.setattr(machine, "plain_value", counted_pickle)
